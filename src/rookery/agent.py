@@ -1,0 +1,113 @@
+"""An agent out of a run: load it, measure it on fresh episodes, watch it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from rookery.errors import RookeryError
+from rookery.evolution.generation import Progress, fresh_episodes
+from rookery.experiment import Experiment, load_experiment
+from rookery.genomes import materialise
+from rookery.policies import Policy
+from rookery.rollout.evaluate import Evaluator
+from rookery.rollout.lane import Lane
+from rookery.store.directory import RunDirectory
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What an agent earned on fresh episodes, in the environment's own rewards."""
+
+    run: str
+    checkpoint: int
+    mean: float
+    std: float
+    min: float
+    median: float
+    max: float
+    episodes: int
+    mean_length: float
+    seeds: tuple[int, ...]
+    returns: tuple[float, ...]
+
+
+class Agent:
+    """The champion of a checkpoint together with all that it needs to act."""
+
+    def __init__(self, name: str, experiment: Experiment, progress: Progress) -> None:
+        self.name, self.progress = name, progress
+        self.experiment = msgspec.structs.replace(
+            experiment, env=msgspec.structs.replace(experiment.env, reward_scale=1.0)
+        )
+        self.evaluator = make_evaluator(self.experiment)
+        strategy = experiment.algorithm
+        centre = strategy.centre(progress.strategy)
+        self.vector: NDArray[np.float32] = materialise([strategy.champion(progress.strategy)], centre)[0]
+
+    @property
+    def policy(self) -> Policy:
+        return self.evaluator.policy
+
+    def evaluate(self, episodes: int, number: int = 0) -> Report:
+        """Act as deployed on fresh episodes; another `number` gives other ones."""
+        context, trials = fresh_episodes(self.experiment, self.progress, "evaluate", number, episodes)
+        with threadpool_limits(1):
+            results = self.evaluator.evaluate(context, trials)
+        for result in results:
+            if result.error:
+                raise RookeryError(result.error)
+        rows = [
+            row
+            for trial, result in zip(trials, results, strict=True)
+            for row in zip(trial.seeds, result.returns, result.lengths, strict=True)
+        ]
+        seeds, returns, lengths = zip(*rows, strict=True)
+        return Report(
+            run=self.name,
+            checkpoint=self.progress.generation,
+            mean=float(np.mean(returns)),
+            std=float(np.std(returns)),
+            min=min(returns),
+            median=float(np.median(returns)),
+            max=max(returns),
+            episodes=episodes,
+            mean_length=float(np.mean(lengths)),
+            seeds=seeds,
+            returns=returns,
+        )
+
+    def frames(self, episodes: int, number: int = 0) -> Iterator[NDArray[np.uint8]]:
+        """Pictures of whole episodes, one after the other."""
+        context, trials = fresh_episodes(self.experiment, self.progress, "render", number, episodes)
+        scaling = self.policy.scaling(context.moments)
+        for seed in (seed for trial in trials for seed in trial.seeds):
+            trial = msgspec.structs.replace(trials[0], seeds=(seed,))
+            lane = Lane(self.evaluator.arena, self.policy, scaling, [trial], self.vector[None], 1, render=True)
+            try:
+                lane.start()
+                while len(lane.alive):
+                    yield lane.batch.render(0)
+                    lane.finish_step()
+                    if len(lane.alive):
+                        lane.begin_step()
+            finally:
+                lane.close()
+
+
+def load_agent(runs: Path, run: str, checkpoint: str) -> Agent:
+    """The agent of a run's checkpoint: `latest`, `best` or a generation."""
+    directory = RunDirectory.open(runs, run)
+    progress, _ = directory.load(checkpoint, Progress)
+    return Agent(directory.name, load_experiment(str(directory.experiment_path)), progress)
+
+
+def make_evaluator(experiment: Experiment) -> Evaluator:
+    """What evaluates this experiment's candidates in this process."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Evaluator(experiment.env, experiment.policy, experiment.engine.threads or cores)

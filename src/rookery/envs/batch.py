@@ -1,0 +1,51 @@
+"""What every backend offers: batches of seeded environments that are stepped by id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rookery.envs.spec import Spaces
+
+Ids = NDArray[np.int32]
+
+
+class Step(NamedTuple):
+    """What became of the environments `ids`, one row each. `failures` says which of them raised, and what."""
+
+    ids: Ids
+    observations: NDArray[Any]
+    rewards: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    failures: dict[int, str] = {}  # noqa: RUF012  (a default that nobody writes to)
+
+
+class BatchedEnv(Protocol):
+    """Environments 0..n-1, each made for one seed; `send` starts a step of some of them, `receive` ends it.
+
+    After its episode has ended, an environment must not be stepped again.
+    """
+
+    def reset(self) -> Step: ...
+
+    def send(self, actions: NDArray[Any], ids: Ids) -> None: ...
+
+    def receive(self) -> Step: ...
+
+    def render(self, env: int) -> NDArray[np.uint8]: ...
+
+    def close(self) -> None: ...
+
+
+class Arena(Protocol):
+    """Makes batches of one kind of environment, and keeps between them what can be used again."""
+
+    spaces: Spaces
+
+    def batch(self, seeds: Sequence[int], threads: int = 1, render: bool = False) -> BatchedEnv: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,135 @@
+"""EnvPool: environments in C++, stepped by a pool of threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rookery.envs.batch import BatchedEnv, Ids, Step
+from rookery.envs.spec import Env, Spaces
+from rookery.envs.view import View, action_space
+from rookery.errors import UserError
+
+
+@cache
+def library() -> Any:
+    """The envpool package, imported without its XLA interface: that would import JAX, which nothing here needs."""
+    jax_was_absent = "jax" not in sys.modules
+    if jax_was_absent:
+        sys.modules["jax"] = None  # type: ignore[assignment]
+    try:
+        import envpool
+    finally:
+        if jax_was_absent:
+            del sys.modules["jax"]
+    return envpool
+
+
+@cache
+def known_ids() -> frozenset[str]:
+    """Every environment id that EnvPool has."""
+    return frozenset(library().list_all_envs())
+
+
+class EnvPoolArena:
+    """EnvPool seeds an environment only when it is made, so every batch is a new pool."""
+
+    def __init__(self, spec: Env) -> None:
+        self.spec = spec
+        self.options = dict(spec.options)
+        if spec.max_steps is not None:
+            self.options["max_episode_steps"] = spec.max_steps * spec.action_repeat
+        probe = self._make([0], 1)
+        if probe.config["max_num_players"] > 1:
+            raise UserError(f"{spec.id} has several players; a policy here plays alone")
+        self.view = View(spec, probe.observation_space)
+        self.spaces = Spaces(self.view.observation, action_space(spec, probe.action_space))
+
+    def _make(self, seeds: Sequence[int], threads: int, **options: Any) -> Any:
+        try:
+            return library().make(
+                self.spec.id,
+                "gymnasium",
+                num_envs=len(seeds),
+                num_threads=threads,
+                seed=list(seeds),
+                **self.options,
+                **options,
+            )
+        except (AssertionError, RuntimeError, TypeError, ValueError, KeyError) as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise UserError(f"EnvPool cannot make {self.spec.id}: {reason}") from error
+
+    def batch(self, seeds: Sequence[int], threads: int = 1, render: bool = False) -> BatchedEnv:
+        if not render:
+            return EnvPoolBatch(self._make(seeds, threads), self.view)
+        _check_rendering(self.spec.id)
+        return EnvPoolBatch(self._make(seeds, threads, render_mode="rgb_array"), self.view)
+
+    def close(self) -> None:
+        """Pools end with their batches."""
+
+
+class EnvPoolBatch:
+    """One pool. It is driven through its array interface: the dictionaries of `step` cost 20 us a call."""
+
+    def __init__(self, pool: Any, view: View) -> None:
+        self.pool = pool
+        self.view = view
+        keys = list(pool._state_keys)
+        self.ids = keys.index("info:env_id")
+        self.reward, self.done, self.truncated = keys.index("reward"), keys.index("done"), keys.index("trunc")
+        self.seen: int | dict[str, int] = (
+            {key: keys.index(f"obs:{key}") for key in view.keys} if view.keys else keys.index("obs")
+        )
+        action = list(pool.spec.action_array_spec.values())[-1]
+        self.action_dtype = action.dtype
+        self.action_shape = tuple(n for n in action.shape if n >= 0)  # -1 stands for the players
+
+    def reset(self) -> Step:
+        self.pool._reset(self.pool.all_env_ids)
+        return self.receive()
+
+    def send(self, actions: NDArray[Any], ids: Ids) -> None:
+        actions = np.ascontiguousarray(actions, self.action_dtype).reshape(len(ids), *self.action_shape)
+        self.pool._send([ids, ids, actions])
+
+    def receive(self) -> Step:
+        state = self.pool._recv()
+        raw = state[self.seen] if isinstance(self.seen, int) else {k: state[i] for k, i in self.seen.items()}
+        done, truncated = state[self.done], state[self.truncated]
+        return Step(state[self.ids], self.view(raw), state[self.reward], done & ~truncated, truncated)
+
+    def render(self, env: int) -> NDArray[np.uint8]:
+        try:
+            frames: NDArray[np.uint8] = self.pool.render(env_ids=[env])
+        except RuntimeError as error:
+            raise UserError(f"EnvPool cannot draw this environment: {error}") from error
+        frame: NDArray[np.uint8] = frames[0]
+        return frame
+
+    def close(self) -> None:
+        self.pool.close()
+
+
+@cache
+def _check_rendering(env_id: str) -> None:
+    """MuJoCo ends the whole process when there is no OpenGL to draw with, so one frame is tried in another one."""
+    if not library().make_spec(env_id).__class__.__module__.startswith("envpool.mujoco"):
+        return
+    script = (
+        "import sys; sys.modules['jax'] = None; import envpool\n"
+        f"pool = envpool.make({env_id!r}, 'gymnasium', num_envs=1, render_mode='rgb_array'); pool.reset(); pool.render()"
+    )
+    trial = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, check=False)
+    if trial.returncode != 0:
+        raise UserError(
+            f"drawing {env_id} needs OpenGL, and this machine has no working EGL for EnvPool's MuJoCo; "
+            "training and evaluating work without"
+        )

@@ -1,0 +1,190 @@
+"""Gymnasium: any registered id, or a user's own environment class, stepped one after the other in this process."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rookery.envs.batch import BatchedEnv, Ids, Step
+from rookery.envs.spec import Env, Spaces
+from rookery.envs.view import View, action_space
+from rookery.errors import RookeryError, UserError, did_you_mean
+
+Maker = Callable[..., Any]
+
+
+def known_ids() -> frozenset[str]:
+    """Every id in Gymnasium's registry."""
+    return frozenset(str(name) for name in gymnasium.registry)
+
+
+class GymnasiumArena:
+    """Gymnasium seeds at reset, so instances are used again from batch to batch."""
+
+    def __init__(self, spec: Env) -> None:
+        self.spec = spec
+        self.make = _maker(spec)
+        probe = self._instance()
+        self.view = View(spec, probe.observation_space)
+        self.raw_actions = probe.action_space
+        self.spaces = Spaces(self.view.observation, action_space(spec, probe.action_space))
+        self.idle = [probe]
+
+    def _instance(self, **options: Any) -> Any:
+        try:
+            env = self.make(**self.spec.options, **options)
+        except Exception as error:
+            raise UserError(f"cannot make {self.spec.id}: {type(error).__name__}: {_line(error)}") from error
+        if self.spec.max_steps is not None:
+            env = gymnasium.wrappers.TimeLimit(env, self.spec.max_steps * self.spec.action_repeat)
+        return env
+
+    def batch(self, seeds: Sequence[int], threads: int = 1, render: bool = False) -> BatchedEnv:
+        del threads  # Python environments share one interpreter
+        if render:
+            instances = [self._instance(render_mode="rgb_array") for _ in seeds]
+            return GymnasiumBatch(instances, seeds, self.view, self.raw_actions, give_back=None)
+        while len(self.idle) < len(seeds):
+            self.idle.append(self._instance())
+        taken, self.idle = self.idle[: len(seeds)], self.idle[len(seeds) :]
+        return GymnasiumBatch(taken, seeds, self.view, self.raw_actions, give_back=self.idle)
+
+    def close(self) -> None:
+        for env in self.idle:
+            env.close()
+        self.idle = []
+
+
+class GymnasiumBatch:
+    """Instances with their seeds. One that raises is reported as failed and the others go on."""
+
+    def __init__(
+        self, instances: list[Any], seeds: Sequence[int], view: View, space: Any, give_back: list[Any] | None
+    ) -> None:
+        self.instances = instances
+        self.seeds = list(seeds)
+        self.view = view
+        self.space = space
+        self.give_back = give_back
+        self.sent: tuple[NDArray[Any], Ids] | None = None
+        self.last: dict[int, Any] = {}
+        self.broken: set[int] = set()
+
+    def reset(self) -> Step:
+        ids = np.arange(len(self.instances), dtype=np.int32)
+        return self._collect(ids, [self._try(i, self._reset) for i in ids.tolist()])
+
+    def _reset(self, env: int) -> tuple[Any, float, bool, bool]:
+        observation, _ = self.instances[env].reset(seed=self.seeds[env])
+        return observation, 0.0, False, False
+
+    def send(self, actions: NDArray[Any], ids: Ids) -> None:
+        self.sent = actions, ids
+
+    def receive(self) -> Step:
+        if self.sent is None:
+            raise RuntimeError("receive without send")
+        (actions, ids), self.sent = self.sent, None
+        rows = zip(ids.tolist(), actions, strict=True)
+        return self._collect(ids, [self._try(i, self._step, action) for i, action in rows])
+
+    def _step(self, env: int, action: NDArray[Any]) -> tuple[Any, float, bool, bool]:
+        observation, reward, terminated, truncated, _ = self.instances[env].step(_native(self.space, action))
+        return observation, float(reward), bool(terminated), bool(truncated)
+
+    def _try(self, env: int, call: Callable[..., tuple[Any, float, bool, bool]], *arguments: Any) -> Any:
+        try:
+            result = call(env, *arguments)
+        except Exception as error:  # a user's environment may raise anything
+            self.broken.add(env)
+            return f"{type(error).__name__}: {_line(error)}"
+        self.last[env] = result[0]
+        return result
+
+    def _collect(self, ids: Ids, outcomes: list[Any]) -> Step:
+        failures = {i: text for i, text in zip(ids.tolist(), outcomes, strict=True) if isinstance(text, str)}
+        blank = (self._blank(), 0.0, False, False)
+        rows = [blank if isinstance(outcome, str) else outcome for outcome in outcomes]
+        observations, rewards, terminated, truncated = zip(*rows, strict=True)
+        return Step(
+            ids,
+            self.view(_stack(observations)),
+            np.asarray(rewards, np.float32),
+            np.asarray(terminated),
+            np.asarray(truncated) & ~np.asarray(terminated),
+            failures,
+        )
+
+    def _blank(self) -> Any:
+        """Stands in for the observation of an environment that failed; nobody looks at it."""
+        for seen in self.last.values():
+            return seen
+        return self.instances[0].observation_space.sample()
+
+    def render(self, env: int) -> NDArray[np.uint8]:
+        frame = self.instances[env].render()
+        if frame is None:
+            raise UserError("this environment does not draw: its render() returned nothing for rgb_array")
+        return np.asarray(frame, np.uint8)
+
+    def close(self) -> None:
+        for index, env in enumerate(self.instances):
+            if self.give_back is not None and index not in self.broken:
+                self.give_back.append(env)
+            else:
+                env.close()
+
+
+def _maker(spec: Env) -> Maker:
+    if ":" in spec.id:
+        return _imported(spec.id)
+    if spec.id not in gymnasium.registry:
+        raise UserError(f"unknown environment '{spec.id}'.{did_you_mean(spec.id, known_ids())}")
+    return lambda **options: gymnasium.make(spec.id, **options)
+
+
+def _imported(path: str) -> Maker:
+    """The environment class behind `module:Class`, or the id that `module` registers."""
+    module_name, _, name = path.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)  # a command is not started with the working directory on the path
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise UserError(f"env.id={path}: cannot import '{module_name}': {error}") from error
+    except Exception as error:
+        raise RookeryError(f"env.id={path}: importing failed: {type(error).__name__}: {_line(error)}") from error
+    found: Any = getattr(module, name, None)
+    if found is None and name in gymnasium.registry:
+        return lambda **options: gymnasium.make(name, **options)
+    if not callable(found):
+        classes = [k for k, v in vars(module).items() if isinstance(v, type) and issubclass(v, gymnasium.Env)]
+        hint = did_you_mean(name, classes) or f" It has: {', '.join(classes) or 'no environment class'}."
+        raise UserError(f"env.id={path}: module '{module_name}' has no '{name}'.{hint}")
+    return found  # type: ignore[no-any-return]
+
+
+def _native(space: Any, action: NDArray[Any]) -> Any:
+    """An action as the environment's own space would have it."""
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return int(action) + int(space.start)
+    return np.asarray(action, space.dtype).reshape(space.shape)
+
+
+def _stack(observations: Sequence[Any]) -> Any:
+    first = observations[0]
+    if isinstance(first, dict):
+        return {key: np.stack([observation[key] for observation in observations]) for key in first}
+    return np.stack(observations)
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,131 @@
+"""One generation as pure functions: what to evaluate, and what follows from the results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from rookery import streams
+from rookery.evolution import State
+from rookery.experiment import Evaluation, Experiment
+from rookery.policies import Moments
+from rookery.rollout.results import Candidate, Context, Result, Trial
+
+CHAMPION = -1  # its id among candidates
+_FIXED = 0  # the generation that fixed seeds are drawn for
+_PARTS = 8
+
+
+class Score(msgspec.Struct, frozen=True):
+    """What a champion earned on fresh episodes."""
+
+    generation: int
+    steps: int
+    mean: float
+    std: float
+    episodes: int
+
+    @property
+    def sure(self) -> float:
+        """The mean less its standard error: what chance alone does not explain."""
+        return self.mean - self.std / float(np.sqrt(self.episodes))
+
+
+class Progress(msgspec.Struct, frozen=True, eq=False):
+    """A run between two generations, complete: from here it continues the same however often it was stopped."""
+
+    generation: int
+    steps: int
+    episodes: int
+    strategy: State
+    moments: Moments | None
+    validated: Score | None = None
+    best: Score | None = None
+
+
+class Plan(NamedTuple):
+    """A generation about to be evaluated: the strategy that asked, its candidates' trials and its champion's."""
+
+    strategy: State
+    context: Context
+    candidates: list[Trial]
+    champion: list[Trial]
+
+
+def plan(experiment: Experiment, progress: Progress) -> Plan:
+    """Ask the strategy, and fix all that the evaluation of its candidates depends on."""
+    strategy, evaluation, seed = experiment.algorithm, experiment.evaluation, experiment.seed
+    state, asked = strategy.ask(progress.strategy)
+    normaliser = experiment.policy.normaliser
+    observing = streams.stream(seed, "observe", progress.generation).random(len(asked))
+    trials = [
+        Trial(
+            candidate,
+            _training_seeds(evaluation, seed, progress.generation, candidate.group),
+            observe=normaliser is not None and bool(chance < normaliser.share),
+            explore=(seed, progress.generation, candidate.id),
+        )
+        for candidate, chance in zip(asked, observing, strict=True)
+    ]
+    count = round(evaluation.champion_share * len(asked))
+    count = max(1, count) if evaluation.champion_share > 0 else 0
+    champion = Candidate(CHAMPION, strategy.champion(state))
+    fresh = [streams.seeds(seed, "champion", progress.generation, n, evaluation.episodes) for n in range(count)]
+    return Plan(
+        state,
+        Context(strategy.centre(state), progress.moments),
+        trials,
+        [Trial(champion, seeds) for seeds in fresh],
+    )
+
+
+def fresh_episodes(
+    experiment: Experiment, progress: Progress, purpose: str, number: int, episodes: int
+) -> tuple[Context, list[Trial]]:
+    """The champion, as it would be deployed, on episodes that no other purpose uses."""
+    strategy = experiment.algorithm
+    champion = Candidate(CHAMPION, strategy.champion(progress.strategy))
+    seeds = streams.seeds(experiment.seed, purpose, number, 0, episodes)
+    # Several trials rather than one: an evaluator divides its work by trials.
+    parts = next(n for n in range(min(_PARTS, episodes), episodes + 1) if episodes % n == 0)
+    trials = [Trial(champion, seeds[part::parts]) for part in range(parts)]
+    return Context(strategy.centre(progress.strategy), progress.moments), trials
+
+
+def score(progress: Progress, results: Sequence[Result], reward_scale: float) -> Score:
+    """The score, in the environment's own rewards, that results of fresh episodes amount to."""
+    returns = np.array([earned for result in results for earned in result.returns]) / reward_scale
+    return Score(progress.generation, progress.steps, float(returns.mean()), float(returns.std()), len(returns))
+
+
+def judge(progress: Progress, validated: Score) -> tuple[Progress, bool]:
+    """Remember a validation, and whether its champion is the best so far."""
+    best = progress.best is None or validated.sure > progress.best.sure
+    return replace(progress, validated=validated, best=validated if best else progress.best), best
+
+
+def absorb(experiment: Experiment, progress: Progress, plan: Plan, results: Sequence[Result]) -> Progress:
+    """Tell the strategy, feed the normaliser, count. The results are in the plan's order, the champion's last."""
+    own = results[: len(plan.candidates)]
+    moments = progress.moments
+    if moments is not None:
+        moments = moments.merge(result.moments for result in own if result.moments is not None)
+    return replace(
+        progress,
+        generation=progress.generation + 1,
+        steps=progress.steps + sum(result.steps for result in results),
+        episodes=progress.episodes + sum(len(result.returns) for result in results),
+        strategy=experiment.algorithm.tell(plan.strategy, own),
+        moments=moments,
+    )
+
+
+def _training_seeds(evaluation: Evaluation, seed: int, generation: int, group: int) -> tuple[int, ...]:
+    if evaluation.seeding == "fixed":
+        return evaluation.seeds or streams.seeds(seed, "training", _FIXED, 0, evaluation.episodes)
+    group = group + 1 if evaluation.seeding == "pair" else 0
+    return streams.seeds(seed, "training", generation, group, evaluation.episodes)

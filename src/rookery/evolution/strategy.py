@@ -1,0 +1,39 @@
+"""What every strategy is: functions over frozen state that ask for evaluations and are told their results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rookery.genomes import Genome, ParameterSpace
+from rookery.rollout.results import Candidate, Result
+
+S = TypeVar("S")
+
+
+class Strategy(Protocol[S]):
+    """An optimiser that maximises. Its own fields are its hyperparameters; all that changes is in the state.
+
+    Results may be told in any order, in parts and twice; those of another generation change nothing.
+    """
+
+    @property
+    def population(self) -> int: ...
+
+    def init(self, seed: int, space: ParameterSpace, start: NDArray[np.float32] | None = None) -> S: ...
+
+    def ask(self, state: S) -> tuple[S, list[Candidate]]: ...
+
+    def tell(self, state: S, results: Sequence[Result]) -> S: ...
+
+    def centre(self, state: S) -> NDArray[np.float32]: ...
+
+    def champion(self, state: S) -> Genome: ...
+
+    def telemetry(self, state: S) -> dict[str, float]: ...
+
+
+AnyStrategy = Strategy[Any]

@@ -1,0 +1,103 @@
+"""What can happen in a run. Algorithms raise these; observers listen; the event log is made of them."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
+    """`time` is seconds since the epoch, `seconds` the time the run has been running, earlier sittings included."""
+
+    time: float
+    seconds: float
+
+
+class Started(_Event, frozen=True, tag="started"):
+    """A sitting begins: a new run at generation 0, or a resumed one at the generation of its checkpoint."""
+
+    name: str
+    directory: str
+    generation: int
+    steps: int
+    version: str
+    workers: int = 1
+
+
+class Generation(_Event, frozen=True, tag="generation"):
+    """One generation was asked, evaluated and told. `score` is what the champion that it began with earned."""
+
+    generation: int
+    steps: int
+    episodes: int
+    fitness_min: float
+    fitness_mean: float
+    fitness_max: float
+    score: float | None
+    episode_length: float
+    steps_per_second: float
+    ask_seconds: float
+    evaluate_seconds: float
+    tell_seconds: float
+    failed: int = 0
+    telemetry: dict[str, float] = msgspec.field(default_factory=dict)
+
+
+class Validated(_Event, frozen=True, tag="validated"):
+    """The champion of `generation` was evaluated on fresh episodes."""
+
+    generation: int
+    steps: int
+    score: float
+    std: float
+    episodes: int
+    best: bool
+
+
+class Checkpointed(_Event, frozen=True, tag="checkpointed"):
+    """A checkpoint is whole on disk."""
+
+    generation: int
+    path: str
+    best: bool = False
+
+
+class Notice(_Event, frozen=True, tag="notice"):
+    """Something that the user should know, in one line."""
+
+    message: str
+
+
+class Ended(_Event, frozen=True, tag="ended"):
+    """The sitting is over; `complete` says whether a stop condition was met (otherwise it can be resumed)."""
+
+    generation: int
+    steps: int
+    reason: str
+    complete: bool
+    score: float | None = None
+    resume: str | None = None
+
+
+Event = Started | Generation | Validated | Checkpointed | Notice | Ended
+
+
+class Boundary(msgspec.Struct, frozen=True):
+    """The run stands between two generations: `progress` is everything that is needed to go on from here.
+
+    It is for the checkpoint observer and is not written to the log.
+    """
+
+    progress: Any
+    seconds: float
+    final: bool = False
+    best: bool = False
+
+
+class Observer(Protocol):
+    """Listens to a run. It must not change anything that the run can see."""
+
+    def on(self, event: Event | Boundary) -> None: ...
+
+    def close(self) -> None: ...

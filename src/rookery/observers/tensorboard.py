@@ -1,0 +1,80 @@
+"""TensorBoard curves of a run, over environment steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from rookery.observers.events import Boundary, Event, Generation, Started, Validated
+
+
+class TensorBoard:
+    """Writes one event file per sitting into `directory`; a resumed run hides the points it does again."""
+
+    def __init__(self, directory: Path) -> None:
+        # The events are put together here and not by tensorboard.summary.Writer: that one cannot write the
+        # session start that purges superseded points, and it imports TensorFlow, seconds of it, wherever that
+        # is installed. The import below was measured at 0.05 s beside NumPy; it needs no thread of its own.
+        from tensorboard.compat.proto import event_pb2
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        self._events = event_pb2
+        directory.mkdir(parents=True, exist_ok=True)
+        # Readers take the files in the order of their names, so the names count sittings and not a clock.
+        sitting = 1 + len(list(directory.glob("events.out.tfevents.*")))
+        self._file = (directory / f"events.out.tfevents.{sitting:010d}.rookery").open("xb")
+        self._records = RecordWriter(self._file)
+        self._write(event_pb2.Event(wall_time=time.time(), file_version="brain.Event:2"))
+
+    def on(self, event: Event | Boundary) -> None:
+        """Write the scalars of one event."""
+        match event:
+            case Started():
+                self._purge(event)
+            case Generation():
+                self._scalars(event, generation_scalars(event))
+            case Validated():
+                self._scalars(event, {"score/validated": event.score})
+            case _:
+                pass
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._file.close()
+
+    def _purge(self, event: Started) -> None:
+        """Tell readers that later points are superseded; they keep what is below the step of this record."""
+        start = self._events.SessionLog(status=self._events.SessionLog.START)
+        self._write(self._events.Event(wall_time=event.time, step=event.steps + 1, session_log=start))
+
+    def _scalars(self, event: Generation | Validated, values: Mapping[str, float]) -> None:
+        """One record with all values of a moment."""
+        record = self._events.Event(wall_time=event.time, step=event.steps)
+        for tag, value in values.items():
+            record.summary.value.add(tag=tag, simple_value=value)
+        self._write(record)
+
+    def _write(self, record: object) -> None:
+        """Append a whole record, visible at once to a TensorBoard that is watching."""
+        self._records.write(record.SerializeToString())  # type: ignore[attr-defined]
+        self._file.flush()
+
+
+def generation_scalars(event: Generation) -> dict[str, float]:
+    """Tag and value of everything that a generation tells."""
+    scalars = {
+        "fitness/min": event.fitness_min,
+        "fitness/mean": event.fitness_mean,
+        "fitness/max": event.fitness_max,
+        "time/ask": event.ask_seconds,
+        "time/evaluate": event.evaluate_seconds,
+        "time/tell": event.tell_seconds,
+        "steps_per_second": event.steps_per_second,
+        "episode_length": event.episode_length,
+        "failed": float(event.failed),
+        "generation": float(event.generation),
+    }
+    if event.score is not None:
+        scalars["score/champion"] = event.score
+    return scalars | {f"algorithm/{name}": value for name, value in event.telemetry.items()}

@@ -1,0 +1,120 @@
+"""Heads: how the numbers that a network puts out become actions of an environment."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from rookery.envs.spec import Action, Continuous, Discrete
+from rookery.errors import UserError
+from rookery.policies.network import Actions
+
+NoiseKind = Literal["gumbel", "normal"]
+
+
+class Head(Protocol):
+    """`outputs` numbers in, one action out; a head that explores asks for `noise` numbers of a kind per step."""
+
+    outputs: int
+    noise: int
+    noise_kind: NoiseKind
+
+    def choose(self, outputs: Any, noise: Any | None) -> Any: ...
+
+
+class Categorical:
+    """The largest of each group of outputs; with Gumbel noise that is a draw from the softmax."""
+
+    noise_kind: NoiseKind = "gumbel"
+
+    def __init__(self, space: Discrete, sample: bool) -> None:
+        self.groups = space.choices
+        self.scalar = space.scalar
+        self.outputs = sum(space.choices)
+        self.noise = self.outputs if sample else 0
+
+    def choose(self, outputs: Any, noise: Any | None) -> Any:
+        xp = outputs.__array_namespace__()
+        scores = outputs if noise is None else outputs + noise
+        if self.scalar:
+            return xp.argmax(scores, axis=-1)
+        return _argmax_groups(xp, scores, self.groups)
+
+
+class Bounded:
+    """A vector between the bounds: outputs of -1 and 1 are the bounds; unbounded components pass unchanged."""
+
+    noise_kind: NoiseKind = "normal"
+
+    def __init__(self, space: Continuous, actions: Actions) -> None:
+        low, high = space.bounds
+        finite = np.isfinite(low) & np.isfinite(high)
+        self.outputs = low.size
+        self.noise = low.size if actions.noise else 0
+        self.scale = actions.noise
+        self.tanh = actions.squash == "tanh"
+        self.bounded = finite
+        self.limit = np.where(finite, 1.0, np.inf).astype(np.float32)
+        self.centre = np.where(finite, (low + high) / 2, 0.0).astype(np.float32)
+        self.half_range = np.where(finite, (high - low) / 2, 1.0).astype(np.float32)
+
+    def choose(self, outputs: Any, noise: Any | None) -> Any:
+        xp = outputs.__array_namespace__()
+        action = xp.where(self.bounded, xp.tanh(outputs), outputs) if self.tanh else outputs
+        if noise is not None:
+            action = action + self.scale * noise
+        return self.centre + self.half_range * xp.clip(action, -self.limit, self.limit)
+
+
+class Binned:
+    """Each component of a continuous action is chosen from a few values, like a discrete one."""
+
+    noise_kind: NoiseKind = "gumbel"
+
+    def __init__(self, space: Continuous, actions: Actions) -> None:
+        low, high = space.bounds
+        if not np.all(np.isfinite(low) & np.isfinite(high)):
+            raise UserError("policy.action.bins: this environment's actions have no bounds to divide into bins")
+        fractions = actions.bins
+        steps = np.linspace(-1, 1, fractions) if isinstance(fractions, int) else np.asarray(fractions)
+        if len(steps) < 2 or np.abs(steps).max() > 1:
+            raise UserError("policy.action.bins: expected at least 2 bins, as fractions between -1 and 1")
+        self.values = (((low + high) / 2)[:, None] + ((high - low) / 2)[:, None] * steps).astype(np.float32)
+        self.groups = (len(steps),) * low.size
+        self.outputs = len(steps) * low.size
+        self.noise = self.outputs if actions.sample else 0
+
+    def choose(self, outputs: Any, noise: Any | None) -> Any:
+        xp = outputs.__array_namespace__()
+        chosen = _argmax_groups(xp, outputs if noise is None else outputs + noise, self.groups)
+        return xp.asarray(self.values)[xp.arange(len(self.groups)), chosen]
+
+
+def make_head(space: Action, actions: Actions) -> Head:
+    """The head for an action space."""
+    if isinstance(space, Discrete):
+        for field, given in (("noise", actions.noise), ("bins", actions.bins)):
+            if given:
+                raise UserError(
+                    f"policy.action.{field} is for continuous actions; this environment's are discrete"
+                )
+        return Categorical(space, actions.sample)
+    if actions.bins is not None:
+        if actions.noise:
+            raise UserError(
+                "policy.action.noise is for continuous actions without bins; with bins use sample=true"
+            )
+        return Binned(space, actions)
+    if actions.sample:
+        raise UserError("policy.action.sample is for discrete or binned actions; use policy.action.noise=0.1 here")
+    return Bounded(space, actions)
+
+
+def _argmax_groups(xp: Any, scores: Any, groups: tuple[int, ...]) -> Any:
+    """The index of the largest score of each group, (..., sum(groups)) -> (..., len(groups))."""
+    if len(set(groups)) == 1:
+        return xp.argmax(scores.reshape(*scores.shape[:-1], len(groups), groups[0]), axis=-1)
+    ends = np.cumsum(groups).tolist()
+    chosen = [xp.argmax(scores[..., end - n : end], axis=-1) for n, end in zip(groups, ends, strict=True)]
+    return xp.stack(chosen, axis=-1)

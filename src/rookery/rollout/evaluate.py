@@ -1,0 +1,81 @@
+"""Many genomes, one batch of environments: episodes in, results out.
+
+Each (candidate, episode) has an environment of its own, seeded, and leaves the active set when its episode ends.
+An episode's bits depend on its candidate and its seed alone: never on the batch, its order or its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
+
+import numpy as np
+
+from rookery.envs import Arena, Env, arena
+from rookery.genomes import materialise
+from rookery.policies import Network, Policy
+from rookery.rollout.lane import Lane
+from rookery.rollout.results import Context, Result, Trial
+
+_PARAMETER_BYTES = 512 * 2**20  # materialised at once
+_EPISODES_AT_ONCE = 1024
+_MIN_LANE = 8  # episodes below which two lanes cost more than they hide
+
+
+class Evaluator:
+    """Evaluates trials of one experiment; a plain object that a worker can hold."""
+
+    def __init__(self, env: Env, network: Network, threads: int = 1) -> None:
+        self.env = env
+        self.arena: Arena = arena(env)
+        self.policy = Policy(network, self.arena.spaces)
+        self.threads = threads
+
+    def evaluate(self, context: Context, trials: Sequence[Trial]) -> list[Result]:
+        """Results in the order of the trials."""
+        results: list[Result] = []
+        for batch in self._batches(trials):
+            results += self._evaluate_batch(context, batch)
+        return results
+
+    def close(self) -> None:
+        self.arena.close()
+
+    def _batches(self, trials: Sequence[Trial]) -> Iterator[list[Trial]]:
+        """Trials with equally many episodes, in pieces that fit into memory."""
+        room = max(1, _PARAMETER_BYTES // (4 * self.policy.space.size))
+        for episodes, group in groupby(trials, key=lambda trial: len(trial.seeds)):
+            members = list(group)
+            size = max(1, min(room, _EPISODES_AT_ONCE // episodes))
+            pieces = -(-len(members) // size)
+            for piece in np.array_split(np.arange(len(members)), pieces):
+                yield [members[index] for index in piece]
+
+    def _evaluate_batch(self, context: Context, trials: list[Trial]) -> list[Result]:
+        parameters = materialise([trial.candidate.genome for trial in trials], context.centre)
+        scaling = self.policy.scaling(context.moments)
+        middle = len(trials) // 2
+        two_lanes = middle * len(trials[0].seeds) >= _MIN_LANE
+        cuts = [0, middle, len(trials)] if two_lanes else [0, len(trials)]
+        threads = max(1, self.threads // (len(cuts) - 1))
+        lanes = [
+            Lane(self.arena, self.policy, scaling, trials[a:b], parameters[a:b], threads)
+            for a, b in pairwise(cuts)
+        ]
+        try:
+            _run(lanes)
+            return [result for lane in lanes for result in lane.results()]
+        finally:
+            for lane in lanes:
+                lane.close()
+
+
+def _run(lanes: list[Lane]) -> None:
+    """While the environments of one lane step, the policies of the other choose their actions."""
+    for lane in lanes:
+        lane.start()
+    while active := [lane for lane in lanes if len(lane.alive)]:
+        for lane in active:
+            lane.finish_step()
+            if len(lane.alive):
+                lane.begin_step()

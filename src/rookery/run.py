@@ -1,0 +1,317 @@
+"""The one place that wires an experiment to its evaluator, algorithm and observers, and carries it out."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from rookery import __version__
+from rookery.agent import load_agent, make_evaluator
+from rookery.errors import RookeryError, UserError
+from rookery.evolution.generation import Plan, Progress, Score, absorb, fresh_episodes, judge, plan, score
+from rookery.experiment import Experiment, experiment_yaml
+from rookery.observers import events
+from rookery.observers.bus import Bus
+from rookery.observers.checkpoint import CheckpointWriter
+from rookery.observers.progress import progress as screen
+from rookery.observers.tensorboard import TensorBoard
+from rookery.policies import Moments, Policy
+from rookery.rollout.evaluate import Evaluator
+from rookery.rollout.results import Context, Result, Trial
+from rookery.signals import StopRequestedError, StopSignals
+from rookery.store.directory import RunDirectory
+from rookery.store.events import EventLog, History, history, read_events
+from rookery.streams import stream
+
+Display = Literal["auto", "live", "plain", "quiet"]
+
+_PATIENCE = 3  # generations from one validation to the next that a score at the target asks for
+
+
+def start(experiment: Experiment, runs: Path, name: str | None, stem: str, display: Display = "auto") -> int:
+    """Carry out a new run; returns the exit code."""
+    _refuse_genes(experiment)
+    with threadpool_limits(1):
+        evaluator = make_evaluator(experiment)
+        progress = _begin(experiment, evaluator.policy, runs)
+        run = RunDirectory.create(runs, name, stem, experiment_yaml(experiment))
+        with run.locked():
+            sitting = _Sitting(run, experiment, evaluator, progress, history([]))
+            return sitting.carry_out(_resume_command(run, runs), display)
+
+
+def resume(run: RunDirectory, experiment: Experiment, runs: Path, display: Display = "auto") -> int:
+    """Go on with a run from its newest whole checkpoint; returns the exit code."""
+    with threadpool_limits(1), run.locked():
+        progress, notices = run.load("latest", Progress)
+        past = history(read_events(run.events_path))
+        sitting = _Sitting(run, experiment, make_evaluator(experiment), progress, past, notices)
+        return sitting.carry_out(_resume_command(run, runs), display)
+
+
+class _Sitting:
+    """A run from one boundary until a stop condition is met, a signal comes, or something fails."""
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        experiment: Experiment,
+        evaluator: Evaluator,
+        progress: Progress,
+        past: History,
+        notices: Sequence[str] = (),
+    ) -> None:
+        self.run, self.experiment, self.evaluator, self.progress = run, experiment, evaluator, progress
+        self.past, self.notices = past, notices
+        self.earlier = max(
+            (g.seconds for g in past.generations if g.generation <= progress.generation), default=0.0
+        )
+        self.began = time.monotonic()
+        self.bus = Bus()
+        self.signals = StopSignals()
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has been running, earlier sittings included."""
+        return self.earlier + time.monotonic() - self.began
+
+    def carry_out(self, resume_command: str, display: Display) -> int:
+        """Run, and leave a checkpoint whatever ends it."""
+        try:
+            with self.signals:
+                self._attach(display)
+                try:
+                    reason = self._generations()
+                except StopRequestedError as stop:
+                    self._boundary(final=True)
+                    self._end(f"stopped by {stop}", resume_command)
+                    return stop.exit_code
+                self._boundary(final=True)
+                self._end(reason)
+                return 0
+        finally:
+            self.evaluator.close()
+            self.bus.close()
+
+    def _generations(self) -> str:
+        """The loop; returns the stop condition that was met."""
+        while True:
+            self._boundary()
+            self.signals.check()
+            if reason := self._limit_reached():
+                self._validate()
+                return reason
+            started = time.monotonic()
+            planned = plan(self.experiment, self.progress)
+            asked = time.monotonic()
+            results = self._evaluate(planned.context, [*planned.candidates, *planned.champion])
+            evaluated = time.monotonic()
+            self._check_failures(planned, results)
+            champion = self._champion_score(planned, results)
+            if self._validation_due(champion):
+                self._validate()
+            if self._solved():
+                return f"score {self.experiment.stop.score:g} reached"
+            telling = time.monotonic()
+            self.progress = absorb(self.experiment, self.progress, planned, results)
+            times = (asked - started, evaluated - asked, time.monotonic() - telling)
+            self._report(planned, results, champion, times)
+
+    def _evaluate(self, context: Context, trials: Sequence[Trial]) -> list[Result]:
+        with self.signals.interruptible():
+            return self.evaluator.evaluate(context, trials)
+
+    def _limit_reached(self) -> str | None:
+        stop, progress = self.experiment.stop, self.progress
+        for name, limit, value in (
+            ("generations", stop.generations, progress.generation),
+            ("steps", stop.steps, progress.steps),
+            ("seconds", stop.seconds, self.seconds),
+        ):
+            if limit is not None and value >= limit:
+                return f"{limit:g} {name} reached"
+        return None
+
+    def _validation_due(self, champion: float | None) -> bool:
+        generation, last, target = (
+            self.progress.generation,
+            self.progress.validated,
+            self.experiment.stop.score,
+        )
+        since = generation - last.generation if last else generation
+        every = self.experiment.evaluation.validate_every
+        at_target = target is not None and champion is not None and champion >= target
+        return (every > 0 and since >= every) or (at_target and (last is None or since >= _PATIENCE))
+
+    def _validate(self) -> None:
+        """Measure the champion on fresh episodes, unless that was done in this generation."""
+        progress = self.progress
+        if progress.validated and progress.validated.generation == progress.generation:
+            return
+        episodes = self.experiment.evaluation.validation_episodes
+        results = self._evaluate(
+            *fresh_episodes(self.experiment, progress, "validation", progress.generation, episodes)
+        )
+        self._check_failures(None, results)
+        measured = score(progress, results, self.experiment.env.reward_scale)
+        self.progress, best = judge(progress, measured)
+        self.bus.publish(
+            events.Validated(
+                **self._now(),
+                generation=measured.generation,
+                steps=measured.steps,
+                score=measured.mean,
+                std=measured.std,
+                episodes=measured.episodes,
+                best=best,
+            )
+        )
+        self._boundary(best=best)
+
+    def _solved(self) -> bool:
+        validated, target = self.progress.validated, self.experiment.stop.score
+        if validated is None or target is None or validated.generation != self.progress.generation:
+            return False
+        return validated.sure >= target
+
+    def _check_failures(self, planned: Plan | None, results: Sequence[Result]) -> None:
+        """Say which evaluations failed; raise when the experiment wants it or when nothing else is left."""
+        failed = [result.error for result in results if result.error]
+        if not failed:
+            return
+        everything = all(result.error for result in (results[: len(planned.candidates)] if planned else results))
+        if everything or self.experiment.evaluation.on_error == "stop":
+            self._boundary(final=True)
+            whole = "every evaluation failed; the first: " if everything and len(results) > 1 else ""
+            raise RookeryError(f"{whole}{failed[0]}")
+        more = f" (and {len(failed) - 1} more of {len(results)})" if len(failed) > 1 else ""
+        self._notice(f"{failed[0]}{more}: counted as the worst of generation {self.progress.generation + 1}")
+
+    def _champion_score(self, planned: Plan, results: Sequence[Result]) -> float | None:
+        whole = [r.fitness for r in results[len(planned.candidates) :] if not r.failed]
+        return float(np.mean(whole)) / self.experiment.env.reward_scale if whole else None
+
+    def _report(
+        self,
+        planned: Plan,
+        results: Sequence[Result],
+        champion: float | None,
+        times: tuple[float, float, float],
+    ) -> None:
+        own = results[: len(planned.candidates)]
+        earned = np.array([r.fitness for r in own if not r.failed]) / self.experiment.env.reward_scale
+        steps, ended = sum(r.steps for r in results), sum(len(r.lengths) for r in results)
+        ask, evaluate, tell = times
+        self.bus.publish(
+            events.Generation(
+                **self._now(),
+                generation=self.progress.generation,
+                steps=self.progress.steps,
+                episodes=self.progress.episodes,
+                fitness_min=float(earned.min()),
+                fitness_mean=float(earned.mean()),
+                fitness_max=float(earned.max()),
+                score=champion,
+                episode_length=steps / ended,
+                steps_per_second=steps / evaluate,
+                ask_seconds=ask,
+                evaluate_seconds=evaluate,
+                tell_seconds=tell,
+                failed=sum(r.failed for r in own),
+                telemetry=self.experiment.algorithm.telemetry(self.progress.strategy),
+            )
+        )
+
+    def _attach(self, display: Display) -> None:
+        """Bring in the observers, and tell them where the run stands."""
+        run, experiment, keep = self.run, self.experiment, self.experiment.checkpoint
+        log = EventLog(run.events_path)
+        writer = CheckpointWriter(run, keep.every, keep.seconds, keep.keep, self.bus.publish)
+        shown = screen(
+            display,
+            name=run.name,
+            env=experiment.env.id,
+            algorithm=type(experiment.algorithm).__name__.lower(),
+            stop=experiment.stop,
+            past=self.past,
+        )
+        for observer in (log, TensorBoard(run.tensorboard_path), writer, shown):
+            self.bus.add(observer)
+        self.bus.publish(
+            events.Started(
+                **self._now(),
+                name=run.name,
+                directory=str(run.path),
+                generation=self.progress.generation,
+                steps=self.progress.steps,
+                version=__version__,
+            )
+        )
+        for message in self.notices:
+            self._notice(message)
+
+    def _boundary(self, final: bool = False, best: bool = False) -> None:
+        self.bus.publish(events.Boundary(self.progress, self.seconds, final=final, best=best))
+
+    def _notice(self, message: str) -> None:
+        self.bus.publish(events.Notice(**self._now(), message=message))
+
+    def _end(self, reason: str, resume_command: str | None = None) -> None:
+        best: Score | None = self.progress.best
+        self.bus.publish(
+            events.Ended(
+                **self._now(),
+                generation=self.progress.generation,
+                steps=self.progress.steps,
+                reason=reason,
+                complete=resume_command is None,
+                score=best.mean if best else None,
+                resume=resume_command,
+            )
+        )
+
+    def _now(self) -> dict[str, Any]:
+        return {"time": time.time(), "seconds": self.seconds}
+
+
+def _begin(experiment: Experiment, policy: Policy, runs: Path) -> Progress:
+    """A run before its first generation."""
+    start, moments = None, Moments.empty(policy.inputs) if experiment.policy.normaliser else None
+    if experiment.policy.init_from:
+        start, inherited = _inherit(experiment, policy, runs)
+        moments = inherited if moments is not None else None
+    state = experiment.algorithm.init(experiment.seed, policy.space, start)
+    return Progress(0, 0, 0, state, moments)
+
+
+def _inherit(experiment: Experiment, policy: Policy, runs: Path) -> tuple[NDArray[np.float32], Moments | None]:
+    """The best policy of another run, carried over into this one's network, and its moments."""
+    source = load_agent(runs, str(experiment.policy.init_from), "best")
+    if misfit := policy.space.misfit(source.policy.space):
+        raise UserError(f"policy.init_from={experiment.policy.init_from}: {misfit}")
+    vector = policy.space.grow(source.vector, source.policy.space, stream(experiment.seed, "grow"))
+    moments = source.progress.moments
+    return vector, moments.widen(policy.inputs) if moments else None
+
+
+def _refuse_genes(experiment: Experiment) -> None:
+    if experiment.genes:
+        kind = type(experiment.algorithm).__name__.lower()
+        name = next(iter(experiment.genes))
+        raise UserError(
+            f"{name} is a range, and algorithm.type={kind} varies no hyperparameters: give it one value"
+        )
+
+
+def _resume_command(run: RunDirectory, runs: Path) -> str:
+    usual = Path(os.environ.get("ROOKERY_RUNS", "runs"))
+    where = "" if runs.resolve() == usual.resolve() else f" --runs {shlex.quote(str(runs))}"
+    return f"rookery resume {shlex.quote(run.name)}{where}"

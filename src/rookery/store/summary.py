@@ -1,0 +1,138 @@
+"""What there is to say about a run on disk, for lists and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from rookery.errors import UserError
+from rookery.observers.text import compact, duration, number
+from rookery.store.directory import RunDirectory
+from rookery.store.events import History, history, read_events
+from rookery.store.plot import PlottedRun
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """How a run stands."""
+
+    name: str
+    directory: str
+    env: str
+    algorithm: str
+    seed: int
+    state: str
+    generation: int
+    steps: int
+    seconds: float
+    score: float | None
+    score_std: float | None
+    checkpoints: tuple[int, ...]
+
+
+def summarise(run: RunDirectory) -> Summary:
+    """Read what a run's files say."""
+    written = _written(run)
+    past = _history(run)
+    last = past.generations[-1] if past.generations else None
+    best = past.best
+    return Summary(
+        name=run.name,
+        directory=str(run.path),
+        env=written["env"]["id"],
+        algorithm=written["algorithm"]["type"],
+        seed=written["seed"],
+        state=_state(run, past),
+        generation=last.generation if last else 0,
+        steps=last.steps if last else 0,
+        seconds=last.seconds if last else 0.0,
+        score=best.score if best else None,
+        score_std=best.std if best else None,
+        checkpoints=tuple(run.checkpoints()),
+    )
+
+
+def plotted(runs: Sequence[RunDirectory]) -> list[PlottedRun]:
+    """Runs as the plot wants them: those that differ only by their seed are one group."""
+    settings = [_flat(_written(run)) for run in runs]
+    groups = [_without(_APART, flat) for flat in settings]
+    labels = _labels(groups)
+    return [
+        PlottedRun(run.name, label, _history(run), flat["stop.score"])
+        for run, label, flat in zip(runs, labels, settings, strict=True)
+    ]
+
+
+def print_table(summaries: list[Summary]) -> None:
+    """The runs as a table."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("run", "env", "algorithm", "seed", "state"):
+        table.add_column(column)
+    for column in ("generation", "steps", "time", "score"):
+        table.add_column(column, justify="right")
+    for run in summaries:
+        score = "" if run.score is None else number(run.score)
+        row = (run.name, run.env, run.algorithm, str(run.seed), run.state, str(run.generation))
+        table.add_row(*row, compact(run.steps), duration(run.seconds), score)
+    Console().print(table)
+
+
+def print_details(summary: Summary, experiment: str) -> None:
+    """All about one run."""
+    print_table([summary])
+    kept = ", ".join(map(str, summary.checkpoints)) or "none"
+    console = Console(highlight=False)
+    console.print(f"directory {summary.directory}; checkpoints {kept}\n", soft_wrap=True)
+    console.print(experiment, end="", soft_wrap=True, markup=False)
+
+
+# What does not make two runs different experiments.
+_APART = ("seed", "description", "engine.", "checkpoint.", "stop.")
+
+
+def _labels(groups: Sequence[dict[str, Any]]) -> list[str]:
+    """`env algorithm`, and behind it what differs between groups that would be called the same."""
+    names = [f"{group['env.id']} {group['algorithm.type']}" for group in groups]
+    labels = []
+    for name, group in zip(names, groups, strict=True):
+        rivals = [other for other_name, other in zip(names, groups, strict=True) if other_name == name]
+        apart = [key for key in group if any(other.get(key) != group[key] for other in rivals)]
+        told = " ".join(f"{key.rpartition('.')[2]}={group[key]}" for key in apart)
+        labels.append(f"{name} {told}".strip())
+    return labels
+
+
+def _written(run: RunDirectory) -> dict[str, Any]:
+    """The experiment as the run's own file has it: complete, so that nothing needs to be known of its parts."""
+    written = yaml.safe_load(run.experiment_path.read_text())
+    if not isinstance(written, dict):
+        raise UserError(f"{run.experiment_path} is no experiment")
+    return written
+
+
+def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, dict) and value:
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def _without(prefixes: tuple[str, ...], flat: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in flat.items() if not key.startswith(prefixes)}
+
+
+def _history(run: RunDirectory) -> History:
+    return history(read_events(run.events_path) if run.events_path.exists() else [])
+
+
+def _state(run: RunDirectory, past: History) -> str:
+    if run.is_locked():
+        return "running"
+    return "complete" if past.complete else "stopped"

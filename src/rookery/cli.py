@@ -105,12 +105,10 @@ def evaluate(
     if as_json:
         _print_json(report)
         return
-    print(
-        f"{report.run}, generation {report.checkpoint}: {report.mean:.2f} ± {report.std:.2f} over {episodes} episodes"
-    )
-    print(
-        f"min {report.min:.2f}, median {report.median:.2f}, max {report.max:.2f}; {report.mean_length:.0f} steps each"
-    )
+    score = f"{report.mean:.2f} ± {report.std:.2f} over {episodes} fresh episodes"
+    print(f"{report.run}, generation {report.checkpoint}: {score}")
+    spread = f"min {report.min:.2f}, median {report.median:.2f}, max {report.max:.2f}"
+    print(f"{spread}; {report.mean_length:.0f} steps each")
 
 
 @app.command()

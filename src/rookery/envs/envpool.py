@@ -125,7 +125,8 @@ def _check_rendering(env_id: str) -> None:
         return
     script = (
         "import sys; sys.modules['jax'] = None; import envpool\n"
-        f"pool = envpool.make({env_id!r}, 'gymnasium', num_envs=1, render_mode='rgb_array'); pool.reset(); pool.render()"
+        f"pool = envpool.make({env_id!r}, 'gymnasium', num_envs=1, render_mode='rgb_array')\n"
+        "pool.reset(); pool.render()"
     )
     trial = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, check=False)
     if trial.returncode != 0:

@@ -102,7 +102,7 @@ class GymnasiumBatch:
     def _try(self, env: int, call: Callable[..., tuple[Any, float, bool, bool]], *arguments: Any) -> Any:
         try:
             result = call(env, *arguments)
-        except Exception as error:  # a user's environment may raise anything
+        except Exception as error:  # noqa: BLE001  (a user's environment may raise anything)
             self.broken.add(env)
             return f"{type(error).__name__}: {_line(error)}"
         self.last[env] = result[0]

@@ -73,9 +73,7 @@ class ES(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     decay: Annotated[float, Meta(ge=0, description="weight decay")] = 0.0
     decay_mode: Annotated[
         Literal["decoupled", "coupled"],
-        Meta(
-            description="decoupled shrinks the weights by lr * decay; coupled adds it to the gradient, as OpenAI did"
-        ),
+        Meta(description="decoupled shrinks the weights by lr * decay; coupled adds it to the gradient"),
     ] = "decoupled"
     step_limit: Annotated[StepLimit | None, Meta(description="adaptive limit on episode steps; null = none")] = (
         None

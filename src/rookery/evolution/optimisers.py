@@ -34,9 +34,9 @@ class Adam(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """The change of the parameters, and the state after it."""
         step = state.step + 1
         first = np.float32(self.beta1) * state.first + np.float32(1 - self.beta1) * gradient
-        second = np.float32(self.beta2) * state.second + np.float32(1 - self.beta2) * np.square(gradient)
-        mean = first / np.float32(1 - self.beta1**step)
-        spread = np.sqrt(second / np.float32(1 - self.beta2**step)) + np.float32(self.epsilon)
+        second: Vector = np.float32(self.beta2) * state.second + np.float32(1 - self.beta2) * (gradient * gradient)
+        mean: Vector = first / np.float32(1 - self.beta1**step)
+        spread: Vector = np.sqrt(second / np.float32(1 - self.beta2**step)) + np.float32(self.epsilon)
         update: Vector = np.float32(lr) * mean / spread
         return update, OptimiserState(step, first, second)
 

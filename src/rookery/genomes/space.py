@@ -14,7 +14,7 @@ Vector = NDArray[np.float32]
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """One named array; the first axis of a matrix is its input. Its initial values have standard deviation `std`."""
+    """One named array, whose initial values have standard deviation `std`; a matrix's first axis is its input."""
 
     name: str
     shape: tuple[int, ...]

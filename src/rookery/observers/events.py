@@ -8,7 +8,7 @@ import msgspec
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
-    """`time` is seconds since the epoch, `seconds` the time the run has been running, earlier sittings included."""
+    """`time` is seconds since the epoch, `seconds` how long the run has run, all sittings together."""
 
     time: float
     seconds: float

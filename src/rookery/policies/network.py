@@ -38,7 +38,8 @@ class Actions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     bins: Annotated[
         int | tuple[float, ...] | None,
         Meta(
-            description="choose each continuous action from this many even steps, or from these fractions in [-1, 1]"
+            description="choose each continuous action from this many even steps, "
+            "or from these fractions in [-1, 1]"
         ),
     ] = None
     squash: Annotated[
@@ -47,6 +48,8 @@ class Actions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
+    """What all networks have; a kind of network adds its own parameters and its forward pass."""
+
     hidden: Annotated[tuple[Width, ...], Meta(description="widths of the hidden layers")] = (64, 64)
     output_scale: Annotated[float, Meta(ge=0, description="scale of the last layer's initial weights")] = 0.1
     normaliser: Annotated[

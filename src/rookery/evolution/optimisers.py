@@ -33,11 +33,10 @@ class Adam(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def ascend(self, state: OptimiserState, gradient: Vector, lr: float) -> tuple[Vector, OptimiserState]:
         """The change of the parameters, and the state after it."""
         step = state.step + 1
-        first = np.float32(self.beta1) * state.first + np.float32(1 - self.beta1) * gradient
+        first: Vector = np.float32(self.beta1) * state.first + np.float32(1 - self.beta1) * gradient
         second: Vector = np.float32(self.beta2) * state.second + np.float32(1 - self.beta2) * (gradient * gradient)
-        mean: Vector = first / np.float32(1 - self.beta1**step)
-        spread: Vector = np.sqrt(second / np.float32(1 - self.beta2**step)) + np.float32(self.epsilon)
-        update: Vector = np.float32(lr) * mean / spread
+        rate = lr * (1 - self.beta2**step) ** 0.5 / (1 - self.beta1**step)  # both moments start at zero
+        update: Vector = np.divide(np.float32(rate) * first, np.sqrt(second) + np.float32(self.epsilon))
         return update, OptimiserState(step, first, second)
 
 

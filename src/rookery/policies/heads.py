@@ -56,8 +56,9 @@ class Bounded:
         self.tanh = actions.squash == "tanh"
         self.bounded = finite
         self.limit = np.where(finite, 1.0, np.inf).astype(np.float32)
-        self.centre = np.where(finite, (low + high) / 2, 0.0).astype(np.float32)
-        self.half_range = np.where(finite, (high - low) / 2, 1.0).astype(np.float32)
+        low, high = np.where(finite, low, -1), np.where(finite, high, 1)
+        self.centre = ((low + high) / 2).astype(np.float32)
+        self.half_range = ((high - low) / 2).astype(np.float32)
 
     def choose(self, outputs: Any, noise: Any | None) -> Any:
         xp = outputs.__array_namespace__()

@@ -54,4 +54,4 @@ class Scaling(msgspec.Struct, frozen=True, eq=False):
 
     def apply(self, observation: Any) -> Any:
         xp = observation.__array_namespace__()
-        return xp.clip((observation - self.mean) / self.std, -self.clip, self.clip)
+        return xp.minimum(xp.maximum((observation - self.mean) / self.std, -self.clip), self.clip)

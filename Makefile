@@ -5,7 +5,7 @@ BENCH := .venv-bench
 PRESET ?= lander
 ARGS ?=
 
-# The first interpreter that really runs, is new enough and can make a venv; constraints.txt is made with 3.11.
+# The first interpreter that runs, is new enough and can make a venv; constraints.txt is made with 3.11.
 SUITS = -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
 PYTHON ?= $(shell for candidate in python3.11 python3.12 python3.13 python3 python; do \
 	$$candidate $(SUITS) && echo $$candidate && break; done)

@@ -204,6 +204,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except RookeryError as error:
         _fail(str(error), error.exit_code)
     except TyperException as error:
+        if not error.format_message().strip():  # it was help that was asked for, and is printed
+            sys.exit(error.exit_code)
         _fail(_explain(error, command), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", 130)

@@ -128,7 +128,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     stop: Annotated[Stop, Meta(description="when to stop: whichever comes first")] = Stop()
     checkpoint: Annotated[Checkpoint, Meta(description="what is kept on disk")] = Checkpoint()
     engine: Annotated[Engine, Meta(description="where the work is done")] = Inline()
-    seed: Annotated[int, Meta(ge=0, description="everything random in the run follows from it")] = 0
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="everything random in the run follows from it")] = 0
     genes: Annotated[dict[str, Range], Meta(description="filled from hyperparameters written as ranges")] = (
         msgspec.field(default_factory=dict)
     )

@@ -193,7 +193,8 @@ class _Sitting:
             whole = "every evaluation failed; the first: " if everything and len(results) > 1 else ""
             raise RookeryError(f"{whole}{failed[0]}")
         more = f" (and {len(failed) - 1} more of {len(results)})" if len(failed) > 1 else ""
-        self._notice(f"{failed[0]}{more}: counted as the worst of generation {self.progress.generation + 1}")
+        batch = f"generation {self.progress.generation + 1}" if planned else "the validation"
+        self._notice(f"{failed[0]}{more}: counted as the worst of {batch}")
 
     def _champion_score(self, planned: Plan, results: Sequence[Result]) -> float | None:
         whole = [r.fitness for r in results[len(planned.candidates) :] if not r.failed]
@@ -287,7 +288,7 @@ def _begin(experiment: Experiment, policy: Policy, runs: Path) -> Progress:
     start, moments = None, Moments.empty(policy.inputs) if experiment.policy.normaliser else None
     if experiment.policy.init_from:
         start, inherited = _inherit(experiment, policy, runs)
-        moments = inherited if moments is not None else None
+        moments = inherited if moments is not None and inherited is not None else moments
     state = experiment.algorithm.init(experiment.seed, policy.space, start)
     return Progress(0, 0, 0, state, moments)
 

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any, Self
 
 
-class StopRequestedError(Exception):
+class StopRequestedError(BaseException):  # a user's environment must not be able to catch it as its own failure
     """Somebody wants the run to stop; `exit_code` is what a shell expects of a process that a signal ended."""
 
     def __init__(self, number: int) -> None:

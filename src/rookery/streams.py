@@ -10,9 +10,9 @@ _WORD = 2**64
 
 def stream(seed: int, purpose: str, generation: int = 0, index: int = 0) -> np.random.Generator:
     """The random numbers that belong to (run seed, purpose, generation, index)."""
-    key = [seed % _WORD, zlib.crc32(purpose.encode())]
+    key = np.array([seed % _WORD, zlib.crc32(purpose.encode())], np.uint64)
     # The two low counter words count the draws, the two high ones name the stream: streams never overlap.
-    counter = [0, 0, index % _WORD, generation % _WORD]
+    counter = np.array([0, 0, index % _WORD, generation % _WORD], np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -48,8 +49,10 @@ class EnvPoolArena:
         probe = self._make([0], 1)
         if probe.config["max_num_players"] > 1:
             raise UserError(f"{spec.id} has several players; a policy here plays alone")
-        self.view = View(spec, probe.observation_space)
-        self.spaces = Spaces(self.view.observation, action_space(spec, probe.action_space))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*precision lowered by casting", UserWarning)  # EnvPool's own doing
+            self.view = View(spec, probe.observation_space)
+            self.spaces = Spaces(self.view.observation, action_space(spec, probe.action_space))
 
     def _make(self, seeds: Sequence[int], threads: int, **options: Any) -> Any:
         try:

@@ -30,7 +30,7 @@ class GymnasiumArena:
 
     def __init__(self, spec: Env) -> None:
         self.spec = spec
-        self.make = _maker(spec)
+        self.make, self.registered = _maker(spec)
         probe = self._instance()
         self.view = View(spec, probe.observation_space)
         self.raw_actions = probe.action_space
@@ -38,12 +38,15 @@ class GymnasiumArena:
         self.idle = [probe]
 
     def _instance(self, **options: Any) -> Any:
+        limit = None if self.spec.max_steps is None else self.spec.max_steps * self.spec.action_repeat
+        if limit is not None and self.registered:
+            options["max_episode_steps"] = limit  # in place of the registered limit, which may be shorter
         try:
             env = self.make(**self.spec.options, **options)
         except Exception as error:
             raise UserError(f"cannot make {self.spec.id}: {type(error).__name__}: {_line(error)}") from error
-        if self.spec.max_steps is not None:
-            env = gymnasium.wrappers.TimeLimit(env, self.spec.max_steps * self.spec.action_repeat)
+        if limit is not None and not self.registered:
+            env = gymnasium.wrappers.TimeLimit(env, limit)
         return env
 
     def batch(self, seeds: Sequence[int], threads: int = 1, render: bool = False) -> BatchedEnv:
@@ -70,6 +73,7 @@ class GymnasiumBatch:
     ) -> None:
         self.instances = instances
         self.seeds = list(seeds)
+        self.shown = instances[0].observation_space
         self.view = view
         self.space = space
         self.give_back = give_back
@@ -83,6 +87,7 @@ class GymnasiumBatch:
 
     def _reset(self, env: int) -> tuple[Any, float, bool, bool]:
         observation, _ = self.instances[env].reset(seed=self.seeds[env])
+        _check(self.shown, observation)
         return observation, 0.0, False, False
 
     def send(self, actions: NDArray[Any], ids: Ids) -> None:
@@ -97,6 +102,7 @@ class GymnasiumBatch:
 
     def _step(self, env: int, action: NDArray[Any]) -> tuple[Any, float, bool, bool]:
         observation, reward, terminated, truncated, _ = self.instances[env].step(_native(self.space, action))
+        _check(self.shown, observation)
         return observation, float(reward), bool(terminated), bool(truncated)
 
     def _try(self, env: int, call: Callable[..., tuple[Any, float, bool, bool]], *arguments: Any) -> Any:
@@ -142,15 +148,16 @@ class GymnasiumBatch:
                 env.close()
 
 
-def _maker(spec: Env) -> Maker:
+def _maker(spec: Env) -> tuple[Maker, bool]:
+    """How to make it, and whether Gymnasium's registry does so."""
     if ":" in spec.id:
         return _imported(spec.id)
     if spec.id not in gymnasium.registry:
         raise UserError(f"unknown environment '{spec.id}'.{did_you_mean(spec.id, known_ids())}")
-    return lambda **options: gymnasium.make(spec.id, **options)
+    return lambda **options: gymnasium.make(spec.id, **options), True
 
 
-def _imported(path: str) -> Maker:
+def _imported(path: str) -> tuple[Maker, bool]:
     """The environment class behind `module:Class`, or the id that `module` registers."""
     module_name, _, name = path.partition(":")
     here = str(Path.cwd())
@@ -164,12 +171,24 @@ def _imported(path: str) -> Maker:
         raise RookeryError(f"env.id={path}: importing failed: {type(error).__name__}: {_line(error)}") from error
     found: Any = getattr(module, name, None)
     if found is None and name in gymnasium.registry:
-        return lambda **options: gymnasium.make(name, **options)
+        return lambda **options: gymnasium.make(name, **options), True
     if not callable(found):
         classes = [k for k, v in vars(module).items() if isinstance(v, type) and issubclass(v, gymnasium.Env)]
         hint = did_you_mean(name, classes) or f" It has: {', '.join(classes) or 'no environment class'}."
         raise UserError(f"env.id={path}: module '{module_name}' has no '{name}'.{hint}")
-    return found  # type: ignore[no-any-return]
+    return found, False
+
+
+def _check(space: Any, observation: Any) -> None:
+    """Raise if an observation is not what its space promised, so far as a batch depends on it."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        for key, part in space.spaces.items():
+            _check(part, observation[key])
+    elif isinstance(space, gymnasium.spaces.Discrete):
+        if not 0 <= int(observation) - int(space.start) < int(space.n):
+            raise ValueError(f"the observation {observation} is not in {space}")
+    elif np.shape(observation) != space.shape:
+        raise ValueError(f"the observation has shape {np.shape(observation)}, and its space {space.shape}")
 
 
 def _native(space: Any, action: NDArray[Any]) -> Any:

@@ -175,4 +175,5 @@ class ES(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             return None
         episodes = sum(len(result.lengths) for result in results)
         cut = sum(result.limited for result in results)
-        return int(limit * self.step_limit.growth) if cut >= self.step_limit.share * max(1, episodes) else limit
+        longer = max(limit + 1, int(limit * self.step_limit.growth))
+        return longer if cut >= self.step_limit.share * max(1, episodes) else limit

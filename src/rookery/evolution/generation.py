@@ -97,8 +97,10 @@ def fresh_episodes(
 
 
 def score(progress: Progress, results: Sequence[Result], reward_scale: float) -> Score:
-    """The score, in the environment's own rewards, that results of fresh episodes amount to."""
-    returns = np.array([earned for result in results for earned in result.returns]) / reward_scale
+    """The score of fresh episodes, in the environment's own rewards; those that broke count as the worst."""
+    whole = [earned for result in results if not result.failed for earned in result.returns]
+    broken = sum(len(result.returns) for result in results if result.failed)
+    returns = np.array(whole + [min(whole)] * broken) / reward_scale
     return Score(progress.generation, progress.steps, float(returns.mean()), float(returns.std()), len(returns))
 
 

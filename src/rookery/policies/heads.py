@@ -55,7 +55,7 @@ class Bounded:
         self.scale = actions.noise
         self.tanh = actions.squash == "tanh"
         self.bounded = finite
-        self.limit = np.where(finite, 1.0, np.inf).astype(np.float32)
+        self.low, self.high = low, high
         low, high = np.where(finite, low, -1), np.where(finite, high, 1)
         self.centre = ((low + high) / 2).astype(np.float32)
         self.half_range = ((high - low) / 2).astype(np.float32)
@@ -65,7 +65,7 @@ class Bounded:
         action = xp.where(self.bounded, xp.tanh(outputs), outputs) if self.tanh else outputs
         if noise is not None:
             action = action + self.scale * noise
-        return self.centre + self.half_range * xp.clip(action, -self.limit, self.limit)
+        return xp.minimum(xp.maximum(self.centre + self.half_range * action, self.low), self.high)
 
 
 class Binned:
@@ -78,10 +78,11 @@ class Binned:
         if not np.all(np.isfinite(low) & np.isfinite(high)):
             raise UserError("policy.action.bins: this environment's actions have no bounds to divide into bins")
         fractions = actions.bins
-        steps = np.linspace(-1, 1, fractions) if isinstance(fractions, int) else np.asarray(fractions)
+        steps = np.linspace(-1, 1, max(fractions, 0)) if isinstance(fractions, int) else np.asarray(fractions)
         if len(steps) < 2 or np.abs(steps).max() > 1:
             raise UserError("policy.action.bins: expected at least 2 bins, as fractions between -1 and 1")
-        self.values = (((low + high) / 2)[:, None] + ((high - low) / 2)[:, None] * steps).astype(np.float32)
+        even = ((low + high) / 2)[:, None] + ((high - low) / 2)[:, None] * steps
+        self.values = np.clip(even.astype(np.float32), low[:, None], high[:, None])
         self.groups = (len(steps),) * low.size
         self.outputs = len(steps) * low.size
         self.noise = self.outputs if actions.sample else 0

@@ -34,8 +34,10 @@ class Evaluator:
     def evaluate(self, context: Context, trials: Sequence[Trial]) -> list[Result]:
         """Results in the order of the trials."""
         results: list[Result] = []
-        for batch in self._batches(trials):
-            results += self._evaluate_batch(context, batch)
+        # What is not finite fails its episode by name; NumPy need not warn about it as well.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for batch in self._batches(trials):
+                results += self._evaluate_batch(context, batch)
         return results
 
     def close(self) -> None:

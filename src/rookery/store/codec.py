@@ -28,14 +28,14 @@ def encode(value: Any) -> bytes:
 
     def take_out(part: Any) -> Any:
         if isinstance(part, np.ndarray):
-            arrays[f"{len(arrays):04d}"] = np.ascontiguousarray(part)
+            arrays[f"{len(arrays):04d}"] = np.asarray(part, order="C")
             return {_ARRAY: f"{len(arrays) - 1:04d}"}
         raise NotImplementedError(f"cannot store a {type(part).__name__}")
 
     tree = msgspec.to_builtins(value, enc_hook=take_out)
     arrays[_STATE] = np.frombuffer(msgspec.msgpack.encode(tree), np.uint8)
     # One metadata entry only: the order of several is not the same from run to run.
-    header = {"rookery": f"{VERSION} {_checksum(arrays)}"}
+    header = {"rookery": f"{VERSION} {_checksum(VERSION, arrays)}"}
     return safetensors.numpy.save(arrays, metadata=header)
 
 
@@ -44,19 +44,20 @@ def decode(data: bytes, kind: type[T]) -> T:
     try:
         arrays = safetensors.numpy.load(data)
         header = msgspec.json.decode(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        version, checksum = header["__metadata__"]["rookery"].split()
+        written, checksum = header["__metadata__"]["rookery"].split()
+        version = int(written)
         tree = msgspec.msgpack.decode(arrays[_STATE].tobytes())
     except (SafetensorError, msgspec.DecodeError, KeyError, ValueError) as error:
         raise DamagedError(str(error)) from error
-    if int(version) > VERSION:
+    if version > VERSION:
         raise DamagedError(f"written by a newer version (format {version}, this one reads up to {VERSION})")
-    if checksum != _checksum(arrays):
+    if checksum != _checksum(version, arrays):
         raise DamagedError("its checksum does not match")
 
     def put_back(kind: Any, part: Any) -> Any:
         if isinstance(part, dict) and part.keys() == {_ARRAY}:
             return arrays[part[_ARRAY]]
-        raise NotImplementedError(f"cannot load a {kind}")
+        raise ValueError(f"expected {kind}")
 
     try:
         return msgspec.convert(tree, kind, dec_hook=put_back)
@@ -64,8 +65,8 @@ def decode(data: bytes, kind: type[T]) -> T:
         raise DamagedError(f"it holds something else than expected: {error}") from error
 
 
-def _checksum(arrays: dict[str, NDArray[Any]]) -> str:
-    digest = hashlib.sha256()
+def _checksum(version: int, arrays: dict[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256(f"{version} ".encode())
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())

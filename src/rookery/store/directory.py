@@ -43,11 +43,6 @@ class RunDirectory:
             run = cls(path)
             run._checkpoints.mkdir()
             write_whole(run.experiment_path, experiment.encode())
-        except FileExistsError as error:
-            raise UserError(
-                f"the run '{name or runs}' exists already: `rookery resume {name}` goes on with it; "
-                "another --name starts a new one"
-            ) from error
         except OSError as error:
             raise UserError(
                 f"cannot write runs to '{runs}': {error.strerror}; --runs DIR writes elsewhere"
@@ -91,10 +86,13 @@ class RunDirectory:
     def is_locked(self) -> bool:
         """Whether a process is carrying on this run now."""
         try:
-            with self.locked():
-                return False
-        except UserError:
+            with (self.path / "lock").open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
             return True
+        return False
 
     def checkpoints(self) -> dict[int, Path]:
         """Checkpoints by generation, oldest first."""
@@ -128,7 +126,7 @@ class RunDirectory:
             path = self.best_path
         else:
             checkpoints = self.checkpoints()
-            if not which.isdigit() or int(which) not in checkpoints:
+            if not (which.isascii() and which.isdigit()) or int(which) not in checkpoints:
                 kept = ", ".join(map(str, checkpoints)) or "none yet"
                 raise UserError(f"run '{self.name}' has no checkpoint '{which}'; it has latest, best and {kept}")
             path = checkpoints[int(which)]
@@ -152,7 +150,13 @@ class RunDirectory:
 
 def _take_name(runs: Path, name: str | None, stem: str) -> Path:
     if name is not None:
-        (runs / name).mkdir()
+        try:
+            (runs / name).mkdir()
+        except FileExistsError as error:
+            raise UserError(
+                f"the run '{name}' exists already: `rookery resume {name}` goes on with it; "
+                "another --name starts a new one"
+            ) from error
         return runs / name
     numbers = [
         int(path.name.removeprefix(f"{stem}-"))

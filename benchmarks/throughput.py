@@ -1,0 +1,119 @@
+"""Evaluating candidates, policy included, against EnvPool alone doing the same steps with the same threads.
+
+The work of one evaluation (every action, in its order, with its shrinking set of live environments) is recorded,
+and EnvPool alone replays it from memory. `ratio` compares the two on identical work. `of_full` compares with
+EnvPool stepping all of its environments all the time, which no evaluation of whole episodes can do to the end.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from rookery.envs import Env
+from rookery.envs import envpool as backend
+from rookery.genomes import SignedSeed
+from rookery.policies import MLP, Moments
+from rookery.rollout.evaluate import Evaluator
+from rookery.rollout.results import Candidate, Context, Trial
+
+THREADS = 2
+ROUNDS = 7
+PROBLEMS = (("LunarLander-v3", 256, 32), ("BipedalWalker-v3", 128, 32), ("HalfCheetah-v4", 64, 64))
+
+Sent = list[tuple[Any, Any]]
+
+
+def measure() -> list[dict[str, Any]]:
+    """One row per environment; medians over alternating rounds."""
+    with threadpool_limits(1):
+        return [_compare(*problem) for problem in PROBLEMS]
+
+
+def _compare(env: str, environments: int, width: int) -> dict[str, Any]:
+    evaluator = Evaluator(Env(id=env), MLP(hidden=(width, width)), THREADS)
+    centre = evaluator.policy.space.initial(np.random.default_rng(0))
+    context = Context(centre, Moments.empty(evaluator.policy.inputs))
+    genomes = [SignedSeed(0, 0, number // 2, 1 - 2 * (number % 2), 0.1) for number in range(environments)]
+    trials = [Trial(Candidate(i, genome), (1000,), observe=True) for i, genome in enumerate(genomes)]
+    seeds = [1000] * environments
+    sent = _record(lambda: evaluator.evaluate(context, trials), environments)
+    steps = sum(len(ids) for _, ids in sent)
+    ours, alone, full = [], [], []
+    for _ in range(ROUNDS):
+        ours.append(_timed(lambda: evaluator.evaluate(context, trials)))
+        alone.append(_timed(lambda: _replay(env, seeds, sent)))
+        full.append(_full(env, seeds, sent))
+    rate = statistics.median(full)
+    return {
+        "env": env,
+        "environments": environments,
+        "steps": steps,
+        "rookery": round(steps / statistics.median(ours)),
+        "envpool": round(steps / statistics.median(alone)),
+        "envpool_full": round(rate),
+        "ratio": round(statistics.median(b / a for a, b in zip(ours, alone, strict=True)), 3),
+        "of_full": round(steps / statistics.median(ours) / rate, 3),
+    }
+
+
+def _record(work: Callable[[], object], environments: int) -> Sent:
+    """What `work` sends, put together from its lanes as one pool would be sent it."""
+    lanes: dict[int, Sent] = {}
+    send = backend.EnvPoolBatch.send
+
+    def note(self: Any, actions: Any, ids: Any) -> None:
+        shaped = np.ascontiguousarray(actions, self.action_dtype).reshape(len(ids), *self.action_shape)
+        lanes.setdefault(id(self), []).append((shaped.copy(), ids.copy()))
+        keep.append(self)
+        send(self, actions, ids)
+
+    keep: list[Any] = []
+    backend.EnvPoolBatch.send = note  # type: ignore[method-assign]
+    try:
+        work()
+    finally:
+        backend.EnvPoolBatch.send = send  # type: ignore[method-assign]
+    parts = list(lanes.values())
+    starts = np.cumsum([0, *(len(part[0][1]) for part in parts)])
+    assert starts[-1] == environments
+    together = []
+    for clock in range(max(map(len, parts))):
+        live = [(part[clock], start) for part, start in zip(parts, starts, strict=False) if clock < len(part)]
+        actions = np.concatenate([pair[0] for pair, _ in live])
+        ids = np.concatenate([pair[1] + start for pair, start in live]).astype(np.int32)
+        together.append((actions, ids))
+    return together
+
+
+def _pool(env: str, seeds: list[int]) -> Any:
+    pool = backend.library().make(env, "gymnasium", num_envs=len(seeds), num_threads=THREADS, seed=seeds)
+    pool.reset()
+    return pool
+
+
+def _replay(env: str, seeds: list[int], sent: Sent) -> None:
+    pool = _pool(env, seeds)
+    for actions, ids in sent:
+        pool.step(actions, ids)
+
+
+def _full(env: str, seeds: list[int], sent: Sent, seconds: float = 1.5) -> float:
+    """Steps per second of the plain loop: every environment, every step, reset by EnvPool when it is over."""
+    pool, full = _pool(env, seeds), [pair for pair in sent if len(pair[1]) == len(seeds)]
+    count, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        pool.step(*full[count % len(full)])
+        count += 1
+    return count * len(seeds) / (time.perf_counter() - start)
+
+
+def _timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start

@@ -26,27 +26,23 @@ How keys are set is described in [Experiments](experiments.md).
 
 def page() -> str:
     """The whole page as Markdown."""
-    rows = [row for row in describe(Experiment) if row.path != _DERIVED]
+    rows = sorted((row for row in describe(Experiment) if row.path != _DERIVED), key=lambda row: "." in row.path)
     parts = [_HEADER, *(_section(name, list(group)) for name, group in groupby(rows, key=_part))]
-    for choice in rows:
-        for tag in choice.choices if choice.path.endswith(".type") else ():
-            if tag != choice.default and (extra := _differences(rows, choice.path, tag)):
-                part = choice.path.removesuffix(".type")
-                text = f"With `{choice.path}={tag}`, these replace the keys of `{part}` that have the same name,"
-                parts.append(f"## {part}: {tag}\n\n{text} or come in addition.\n\n{_table(extra)}")
+    chosen = [row for row in rows if row.path.endswith(".type")]
+    parts += [_variant(rows, row.path, tag) for row in chosen for tag in row.choices if tag != row.default]
     return "\n".join(parts)
 
 
-def _differences(rows: Iterable[Row], path: str, tag: str) -> list[Row]:
-    """The rows below a part that another of its types adds, or to which it gives another default."""
+def _variant(rows: Iterable[Row], path: str, tag: str) -> str:
+    """What another type of a part changes: keys that it adds or gives another default, and keys it lacks."""
     tree, _ = apply_overrides(Experiment, {"env": {"id": "any"}}, [f"{path}={tag}"])
-    other, prefix = describe(build(Experiment, tree)), path.removesuffix("type")
-    known = {(row.path, flow(row.default)) for row in rows}
-    return [r for r in other if r.path.startswith(prefix) and r.path != path and _identity(r) not in known]
-
-
-def _identity(row: Row) -> tuple[str, str]:
-    return row.path, flow(row.default)
+    prefix = path.removesuffix("type")
+    usual = {row.path: row for row in rows if row.path.startswith(prefix) and row.path != path}
+    found = {row.path: row for row in describe(build(Experiment, tree)) if row.path.startswith(prefix)}
+    changed = [row for name, row in found.items() if name != path and row != usual.get(name)]
+    missing = ", ".join(f"`{name}`" for name in usual if name not in found)
+    text = f"With `{path}={tag}`" + (f" there is no {missing}." if missing else " there is more.")
+    return f"## {prefix}type={tag}\n\n{text}\n" + (f"\n{_table(changed)}" if changed else "")
 
 
 def _part(row: Row) -> str:

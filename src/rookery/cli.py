@@ -22,6 +22,9 @@ app = typer.Typer(
 Runs = Annotated[Path, typer.Option("--runs", envvar="ROOKERY_RUNS", help="Directory of the runs.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="Name or directory of a run.")]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Such as lr=0.01 seed=3.")]
+Changes = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Such as stop.score=250 stop.steps=null.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors and the final line.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Which = Annotated[str, typer.Option("--checkpoint", help="latest, best, or a generation.")]
@@ -33,7 +36,7 @@ RUNS = Path("runs")
 def run(
     source: Annotated[str, typer.Argument(metavar="PRESET|FILE", help="A preset's name or a YAML file.")],
     overrides: Overrides = None,
-    name: Annotated[str | None, typer.Option(help="Name of the run [default: PRESET-1, -2, ...].")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run; PRESET-1, -2, ... if none is given.")] = None,
     runs: Runs = RUNS,
     quiet: Quiet = False,
 ) -> None:
@@ -47,7 +50,7 @@ def run(
 
 
 @app.command()
-def resume(run: RunName, overrides: Overrides = None, runs: Runs = RUNS, quiet: Quiet = False) -> None:
+def resume(run: RunName, overrides: Changes = None, runs: Runs = RUNS, quiet: Quiet = False) -> None:
     """Go on with a run from its newest checkpoint; stop, checkpoint and engine may be changed."""
     from rookery.experiment import load_experiment, override_experiment
     from rookery.store.directory import RunDirectory

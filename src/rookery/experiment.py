@@ -42,7 +42,8 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """When a run ends: at whichever of these comes first."""
 
     score: Annotated[
-        float | None, Meta(description="mean return of the validated champion that is enough; null = never")
+        float | None,
+        Meta(description="mean return on fresh episodes, less its standard error, that is enough; null = never"),
     ] = None
     generations: Annotated[_Positive | None, Meta(description="generations to run; null = no limit")] = None
     steps: Annotated[_Positive | None, Meta(description="environment steps to take; null = no limit")] = None

@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 from rookery import __version__
 from rookery.agent import load_agent, make_evaluator
 from rookery.errors import RookeryError, UserError
-from rookery.evolution.generation import Plan, Progress, Score, absorb, fresh_episodes, judge, plan, score
-from rookery.experiment import Experiment, experiment_yaml
+from rookery.evolution.generation import Plan, Progress, absorb, fresh_episodes, judge, plan, score
+from rookery.experiment import Experiment, experiment_yaml, load_experiment
 from rookery.observers import events
 from rookery.observers.bus import Bus
 from rookery.observers.checkpoint import CheckpointWriter
@@ -29,6 +29,7 @@ from rookery.rollout.results import Context, Result, Trial
 from rookery.signals import StopRequestedError, StopSignals
 from rookery.store.directory import RunDirectory
 from rookery.store.events import EventLog, History, history, read_events
+from rookery.store.files import write_whole
 from rookery.streams import stream
 
 Display = Literal["auto", "live", "plain", "quiet"]
@@ -51,6 +52,8 @@ def start(experiment: Experiment, runs: Path, name: str | None, stem: str, displ
 def resume(run: RunDirectory, experiment: Experiment, runs: Path, display: Display = "auto") -> int:
     """Go on with a run from its newest whole checkpoint; returns the exit code."""
     with threadpool_limits(1), run.locked():
+        if experiment != load_experiment(str(run.experiment_path)):
+            write_whole(run.experiment_path, experiment_yaml(experiment).encode())
         progress, notices = run.load("latest", Progress)
         past = history(read_events(run.events_path))
         sitting = _Sitting(run, experiment, make_evaluator(experiment), progress, past, notices)
@@ -77,6 +80,7 @@ class _Sitting:
         self.began = time.monotonic()
         self.bus = Bus()
         self.signals = StopSignals()
+        self.best = progress.best
 
     @property
     def seconds(self) -> float:
@@ -92,7 +96,7 @@ class _Sitting:
                     reason = self._generations()
                 except StopRequestedError as stop:
                     self._boundary(final=True)
-                    self._end(f"stopped by {stop}", resume_command)
+                    self._end(f"{stop} received", resume_command)
                     return stop.exit_code
                 self._boundary(final=True)
                 self._end(reason)
@@ -107,7 +111,7 @@ class _Sitting:
             self._boundary()
             self.signals.check()
             if reason := self._limit_reached():
-                self._validate()
+                self._validate(at_end=True)
                 return reason
             started = time.monotonic()
             planned = plan(self.experiment, self.progress)
@@ -137,7 +141,7 @@ class _Sitting:
             ("seconds", stop.seconds, self.seconds),
         ):
             if limit is not None and value >= limit:
-                return f"{limit:g} {name} reached"
+                return f"{int(limit):,} {name} reached" if limit == int(limit) else f"{limit:g} {name} reached"
         return None
 
     def _validation_due(self, champion: float | None) -> bool:
@@ -151,8 +155,12 @@ class _Sitting:
         at_target = target is not None and champion is not None and champion >= target
         return (every > 0 and since >= every) or (at_target and (last is None or since >= _PATIENCE))
 
-    def _validate(self) -> None:
-        """Measure the champion on fresh episodes, unless that was done in this generation."""
+    def _validate(self, at_end: bool = False) -> None:
+        """Measure the champion on fresh episodes, unless that was done in this generation.
+
+        What is measured because a limit was reached stays out of the progress, so that a run which goes on to a
+        later limit is the run that was given that limit from the start.
+        """
         progress = self.progress
         if progress.validated and progress.validated.generation == progress.generation:
             return
@@ -162,7 +170,10 @@ class _Sitting:
         )
         self._check_failures(None, results)
         measured = score(progress, results, self.experiment.env.reward_scale)
-        self.progress, best = judge(progress, measured)
+        judged, best = judge(progress, measured)
+        self.best = judged.best
+        if not at_end:
+            self.progress = judged
         self.bus.publish(
             events.Validated(
                 **self._now(),
@@ -266,7 +277,6 @@ class _Sitting:
         self.bus.publish(events.Notice(**self._now(), message=message))
 
     def _end(self, reason: str, resume_command: str | None = None) -> None:
-        best: Score | None = self.progress.best
         self.bus.publish(
             events.Ended(
                 **self._now(),
@@ -274,7 +284,7 @@ class _Sitting:
                 steps=self.progress.steps,
                 reason=reason,
                 complete=resume_command is None,
-                score=best.mean if best else None,
+                score=self.best.mean if self.best else None,
                 resume=resume_command,
             )
         )
@@ -298,6 +308,9 @@ def _inherit(experiment: Experiment, policy: Policy, runs: Path) -> tuple[NDArra
     source = load_agent(runs, str(experiment.policy.init_from), "best")
     if misfit := policy.space.misfit(source.policy.space):
         raise UserError(f"policy.init_from={experiment.policy.init_from}: {misfit}")
+    ours, theirs = (getattr(p.network, "activation", None) for p in (policy, source.policy))
+    if ours != theirs:
+        raise UserError(f"policy.init_from={experiment.policy.init_from}: its activation is {theirs}, not {ours}")
     vector = policy.space.grow(source.vector, source.policy.space, stream(experiment.seed, "grow"))
     moments = source.progress.moments
     return vector, moments.widen(policy.inputs) if moments else None

@@ -93,5 +93,5 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 
 def test_an_unwritable_folder_is_said() -> None:
-    with pytest.raises(RookeryError, match="Cannot write"):
+    with pytest.raises(RookeryError, match="cannot write"):
         write_video(frames(1), Path("/proc/a.gif"), fps=10)  # where not even root may write

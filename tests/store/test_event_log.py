@@ -153,7 +153,7 @@ def test_a_full_disk_warns_once_and_leaves_only_whole_lines(
 
 
 def test_a_log_that_cannot_be_opened_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="Cannot write the event log"):
+    with pytest.raises(UserError, match="cannot write the event log"):
         EventLog(tmp_path / "no" / "events.jsonl")
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 import warnings
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -65,7 +67,7 @@ class EnvPoolArena:
                 **self.options,
                 **options,
             )
-        except (AssertionError, RuntimeError, TypeError, ValueError, KeyError) as error:
+        except (AssertionError, ImportError, RuntimeError, TypeError, ValueError, KeyError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise UserError(f"EnvPool cannot make {self.spec.id}: {reason}") from error
 
@@ -124,16 +126,31 @@ class EnvPoolBatch:
 @cache
 def _check_rendering(env_id: str) -> None:
     """MuJoCo ends the whole process when there is no OpenGL to draw with, so one frame is tried in another one."""
-    if not library().make_spec(env_id).__class__.__module__.startswith("envpool.mujoco"):
+    bases = type(library().make_spec(env_id)).__mro__
+    if not any(base.__module__.startswith("envpool.mujoco") for base in bases):
         return
-    script = (
-        "import sys; sys.modules['jax'] = None; import envpool\n"
-        f"pool = envpool.make({env_id!r}, 'gymnasium', num_envs=1, render_mode='rgb_array')\n"
-        "pool.reset(); pool.render()"
-    )
+    script = f"from rookery.envs.envpool import draw_one_frame; draw_one_frame({env_id!r})"
     trial = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, check=False)
     if trial.returncode != 0:
         raise UserError(
-            f"drawing {env_id} needs OpenGL, and this machine has no working EGL for EnvPool's MuJoCo; "
+            f"drawing {env_id} needs an EGL driver, such as the Debian packages libegl1 and libgl1-mesa-dri; "
             "training and evaluating work without"
         )
+    _share_opengl()
+
+
+def draw_one_frame(env_id: str) -> None:
+    """Draw an environment once, or end the process where OpenGL is missing."""
+    _share_opengl()
+    pool = library().make(env_id, "gymnasium", num_envs=1, render_mode="rgb_array")
+    pool.reset()
+    pool.render()
+
+
+@cache
+def _share_opengl() -> None:
+    """MuJoCo looks for OpenGL among the process's global symbols, where Python does not put an extension's own."""
+    libraries = Path(library().__file__).parent.parent / "envpool.libs"
+    for name in ("libGLdispatch", "libOpenGL", "libEGL"):  # each needs the one before
+        for path in libraries.glob(f"{name}-*"):
+            ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)

@@ -135,9 +135,12 @@ class GymnasiumBatch:
         return self.instances[0].observation_space.sample()
 
     def render(self, env: int) -> NDArray[np.uint8]:
-        frame = self.instances[env].render()
+        try:
+            frame = self.instances[env].render()
+        except Exception as error:
+            raise UserError(f"this environment cannot be drawn: {type(error).__name__}: {_line(error)}") from error
         if frame is None:
-            raise UserError("this environment does not draw: its render() returned nothing for rgb_array")
+            raise UserError("this environment cannot be drawn: its render() returned nothing for rgb_array")
         return np.asarray(frame, np.uint8)
 
     def close(self) -> None:

@@ -29,11 +29,11 @@ def write_video(frames: Iterable[Frame], out: Path, fps: int) -> None:
     """Write (height, width, 3) frames to `out`, `fps` to the second, in the format of its suffix."""
     check_video_path(out)
     if fps < 1:
-        raise UserError(f"A film needs at least 1 frame per second, not {fps}.")
+        raise UserError(f"a film needs at least 1 frame per second, not {fps}")
     iterator = iter(frames)
     first = next(iterator, None)
     if first is None:
-        raise RookeryError(f"There is not a single frame to write to {out}.")
+        raise RookeryError(f"there is not a single frame to write to {out}")
     whole = (_rgb(frame, first.shape) for frame in itertools.chain([first], iterator))
     partial = out.with_name(f".{out.stem}.{os.getpid()}.partial{out.suffix.lower()}")
     try:
@@ -43,7 +43,7 @@ def write_video(frames: Iterable[Frame], out: Path, fps: int) -> None:
             _write_gif(whole, partial, fps)
         partial.replace(out)
     except OSError as error:
-        raise RookeryError(f"Cannot write {out}: {_reason(error)}.") from error
+        raise RookeryError(f"cannot write {out}: {_reason(error)}") from error
     finally:
         partial.unlink(missing_ok=True)
 
@@ -52,12 +52,12 @@ def check_video_path(out: Path) -> None:
     """Refuse a path that no film can be written to, before anything is rendered for it."""
     if out.suffix.lower() not in SUFFIXES:
         given = f"'{out.suffix}'" if out.suffix else "no suffix"
-        raise UserError(f"Cannot write a film to {out}: its name must end in .mp4 or .gif, and it has {given}.")
+        raise UserError(f"cannot write a film to {out}: its name must end in .mp4 or .gif, and it has {given}")
     if not out.parent.is_dir():
-        raise UserError(f"Cannot write {out}: the folder {out.parent} does not exist.")
+        raise UserError(f"cannot write {out}: the folder {out.parent} does not exist")
     if out.is_dir() or not os.access(out.parent, os.W_OK):
         problem = "it is a folder" if out.is_dir() else f"the folder {out.parent} is not writable"
-        raise UserError(f"Cannot write {out}: {problem}.")
+        raise UserError(f"cannot write {out}: {problem}")
 
 
 def _reason(error: OSError) -> str:
@@ -112,7 +112,7 @@ def _ffmpeg() -> str:
     try:
         return str(imageio_ffmpeg.get_ffmpeg_exe())
     except RuntimeError as error:
-        raise RookeryError("An .mp4 film needs ffmpeg, and none is installed. Write a .gif instead.") from error
+        raise RookeryError("An .mp4 film needs ffmpeg, and none is installed. Write a .gif instead") from error
 
 
 def _padded_to_even(frame: Frame) -> Frame:

@@ -113,6 +113,9 @@ def unknown_type(slot: Slot, given: Any, path: str) -> SettingError:
 
 def unknown(schema: type[msgspec.Struct], tree: Mapping[str, Any], name: str) -> str:
     """Why a key does not exist in a complete tree, and which one was perhaps meant."""
+    if ":" in name:
+        written = name.rpartition(".")[2].replace(":", ": ", 1)
+        return f"unknown setting {name!r}. YAML wants a space after the colon: {{{written}}}"
     keys = selected(schema, tree)
     deeper = [path for path, key in keys.items() if is_named(key, name)]
     if deeper:

@@ -35,7 +35,7 @@ class EventLog:
             self._file = path.open("ab", buffering=0)
             self._size = _cut_torn_tail(path)
         except OSError as error:
-            raise UserError(f"Cannot write the event log {path}: {error.strerror}.") from error
+            raise UserError(f"cannot write the event log {path}: {error.strerror}") from error
         self._encoder = msgspec.json.Encoder()
         self._warned = False
 
@@ -92,7 +92,7 @@ def read_events(path: Path) -> list[Event]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UserError(f"Cannot read the event log {path}: {error.strerror}.") from error
+        raise UserError(f"cannot read the event log {path}: {error.strerror}") from error
     lines = data.split(b"\n")
     lines.pop()
     events: list[Event] = []
@@ -122,7 +122,7 @@ def _decode_leniently(line: bytes, where: str, error: msgspec.MsgspecError) -> E
             return event
     except (msgspec.MsgspecError, KeyError, TypeError):
         pass
-    raise RookeryError(f"{where} is not an event: {error}.") from error
+    raise RookeryError(f"{where} is not an event: {error}") from error
 
 
 def _restore_nan(kind: type[msgspec.Struct], fields: dict[str, Any]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def plot_runs(runs: Sequence[PlottedRun], out: Path, x: Axis = "steps") -> None:
             figure.savefig(partial, dpi=200)
             partial.replace(out)
         except OSError as error:
-            raise UserError(f"Cannot write {out}: {error.strerror or error}.") from error
+            raise UserError(f"cannot write {out}: {error.strerror or error}") from error
         finally:
             partial.unlink(missing_ok=True)
 
@@ -94,14 +94,14 @@ def _check(runs: Sequence[PlottedRun], out: Path) -> None:
     """Refuse what cannot be drawn, before anything is."""
     if out.suffix.lower() not in SUFFIXES:
         given = f"'{out.suffix}'" if out.suffix else "no suffix"
-        raise UserError(f"Cannot plot to {out}: its name must end in .png, .svg or .pdf, and it has {given}.")
+        raise UserError(f"cannot plot to {out}: its name must end in .png, .svg or .pdf, and it has {given}")
     if not out.parent.is_dir():
-        raise UserError(f"Cannot write {out}: the folder {out.parent} does not exist.")
+        raise UserError(f"cannot write {out}: the folder {out.parent} does not exist")
     if not runs:
-        raise UserError("There is no run to plot: name at least one.")
+        raise UserError("there is no run to plot: name at least one")
     empty = [run.name for run in runs if not run.history.generations]
     if empty:
-        raise UserError(f"There is nothing to plot yet: no generation is finished in {', '.join(empty)}.")
+        raise UserError(f"there is nothing to plot yet: no generation is finished in {', '.join(empty)}")
 
 
 def _x_axis(runs: Sequence[PlottedRun], x: Axis) -> tuple[float, str]:

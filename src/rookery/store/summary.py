@@ -69,10 +69,10 @@ def plotted(runs: Sequence[RunDirectory]) -> list[PlottedRun]:
 
 def print_table(summaries: list[Summary]) -> None:
     """The runs as a table."""
-    table = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
     for column in ("run", "env", "algorithm", "seed", "state"):
-        table.add_column(column)
-    for column in ("generation", "steps", "time", "score"):
+        table.add_column(column, overflow="fold")
+    for column in ("gen", "steps", "time", "score"):
         table.add_column(column, justify="right")
     for run in summaries:
         score = "" if run.score is None else number(run.score)

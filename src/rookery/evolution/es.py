@@ -155,11 +155,13 @@ class ES(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         for weight, (index, sign) in zip(weights, self._signed_indices(), strict=True):
             per_index[index] += sign * weight
         gradient = np.zeros_like(state.theta)
-        rows = max(1, _CHUNK_BYTES // state.theta.nbytes)
+        rows = min(len(per_index), max(1, _CHUNK_BYTES // state.theta.nbytes))
+        chunk = np.empty((rows, gradient.size), np.float32)
         for start in range(0, len(per_index), rows):
-            chunk = range(start, min(start + rows, len(per_index)))
-            drawn = np.stack([noise(state.seed, state.generation, index, gradient.size) for index in chunk])
-            gradient += per_index[start : chunk.stop] @ drawn
+            weighted = per_index[start : start + rows]
+            for row in range(len(weighted)):
+                noise(state.seed, state.generation, start + row, gradient.size, out=chunk[row])
+            gradient += weighted @ chunk[: len(weighted)]
         return gradient / np.float32(self.population)
 
     def _indices(self) -> int:

@@ -28,14 +28,15 @@ PEER = Path(__file__).parent / "peers" / "evotorch_lander.py"
 
 
 def measure() -> list[dict[str, Any]]:
-    """One row per population; ours and the peer take turns."""
-    return [_compare(population) for population in POPULATIONS]
+    """One row per population, with and without normalised observations; ours and the peer take turns."""
+    return [_compare(population, normalise) for normalise in (False, True) for population in POPULATIONS]
 
 
-def _compare(population: int) -> dict[str, Any]:
-    pairs = [(_ours(population), _peer(population)) for _ in range(ROUNDS)]
+def _compare(population: int, normalise: bool) -> dict[str, Any]:
+    pairs = [(_ours(population, normalise), _peer(population, normalise)) for _ in range(ROUNDS)]
     return {
         "population": population,
+        "normalised": normalise,
         "rookery": round(statistics.median(ours[0] for ours, _ in pairs)),
         "evotorch": round(statistics.median(peer[0] for _, peer in pairs)),
         "ratio": round(statistics.median(ours[0] / peer[0] for ours, peer in pairs), 2),
@@ -43,14 +44,15 @@ def _compare(population: int) -> dict[str, Any]:
     }
 
 
-def _ours(population: int) -> tuple[float, float]:
+def _ours(population: int, normalise: bool) -> tuple[float, float]:
     """Steps per second, and steps per episode."""
-    fixed = ["lr=1e-12", f"population={population}", "champion_share=0", "policy.normaliser=null"]
-    experiment = load_experiment("lander", ["hidden=[32,32]", "step_limit=null", *fixed])
+    normaliser = "policy.normaliser.share=1.0" if normalise else "policy.normaliser=null"
+    fixed = ["lr=1e-12", "sigma=0.1", f"population={population}", "champion_share=0", normaliser]
+    experiment = load_experiment("lander", ["hidden=[32,32]", *fixed])
     with threadpool_limits(1):
         evaluator = make_evaluator(experiment)
         state = experiment.algorithm.init(experiment.seed, evaluator.policy.space)
-        progress = Progress(0, 0, 0, state, None if experiment.policy.normaliser is None else Moments.empty(8))
+        progress = Progress(0, 0, 0, state, Moments.empty(8) if normalise else None)
         start = time.perf_counter()
         while (seconds := time.perf_counter() - start) < SECONDS:
             planned = plan(experiment, progress)
@@ -60,8 +62,9 @@ def _ours(population: int) -> tuple[float, float]:
     return progress.steps / seconds, progress.steps / progress.episodes
 
 
-def _peer(population: int) -> tuple[float, float]:
+def _peer(population: int, normalise: bool) -> tuple[float, float]:
     command = [sys.executable, "-W", "ignore", str(PEER), "--popsize", str(population), "--seconds", str(SECONDS)]
+    command += ["--normalise"] if normalise else []
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = json.loads(printed.strip().splitlines()[-1])
     return found["steps_per_second"], found["steps_per_episode"]

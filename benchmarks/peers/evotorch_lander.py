@@ -46,6 +46,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--seconds", type=float, default=10.0, help="measure whole generations for at least this")
     parser.add_argument("--limit", type=int, default=180, help="give up after this many seconds")
+    parser.add_argument("--normalise", action="store_true", help="normalise observations, as ES usually does")
     parser.add_argument("--seed", type=int, default=1, help="seed of the search")
     return parser.parse_args(arguments)
 
@@ -56,13 +57,13 @@ def give_up(_signum: int, _frame: object) -> NoReturn:
 
 
 def searcher_for(options: argparse.Namespace) -> PGPE:
-    """A PGPE search over the policy's parameters, with observation normalisation off."""
+    """A PGPE search over the policy's parameters."""
     problem = GymNE(
         options.env,
         options.network,
         num_actors=options.actors,
         subbatch_size=options.subbatch,
-        observation_normalization=False,
+        observation_normalization=options.normalise,
     )
     return PGPE(
         problem,

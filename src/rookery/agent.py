@@ -88,9 +88,9 @@ class Agent:
         scaling = self.policy.scaling(context.moments)
         for seed in (seed for trial in trials for seed in trial.seeds):
             trial = msgspec.structs.replace(trials[0], seeds=(seed,))
-            lane = Lane(self.evaluator.arena, self.policy, scaling, [trial], self.vector[None], 1, render=True)
+            lane = Lane(self.evaluator.arena, self.policy, scaling, [trial], 1, render=True)
             try:
-                lane.start()
+                lane.start(self.vector[None])
                 while len(lane.alive):
                     yield lane.batch.render(0)
                     lane.finish_step()

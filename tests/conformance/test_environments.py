@@ -75,7 +75,8 @@ def _action(spaces: Spaces, rng: np.random.Generator) -> Any:
 def play(place: Arena, seeds: list[int], steps: int = 25, groups: list[list[int]] | None = None) -> list[Episode]:
     """What each environment did, stepped all together or one group after the other."""
     batch = place.batch(seeds, 2)
-    first = batch.reset()
+    batch.reset()
+    first = batch.receive()
     episodes: list[Episode] = [[] for _ in seeds]
     for env, observation in zip(first.ids.tolist(), first.observations, strict=True):
         episodes[env].append((observation.copy(),))
@@ -156,10 +157,17 @@ def test_a_limit_counts_the_steps_of_the_agent_and_may_be_longer_than_the_regist
         assert episode[-1][2:] == (False, True)
 
 
+def begun(spec: Env, seeds: list[int]) -> BatchedEnv:
+    """A batch whose first observations have been seen."""
+    batch = make(spec, seeds)
+    batch.reset()
+    batch.receive()
+    return batch
+
+
 @both_backends
 def test_a_fallen_pole_terminates_and_truncates_nothing(backend: str) -> None:
-    batch = make(Env(id="CartPole-v1", backend=backend), [1])
-    batch.reset()
+    batch = begun(Env(id="CartPole-v1", backend=backend), [1])
     for _ in range(30):
         step = go(batch, 1)
         if step.terminated[0]:
@@ -186,8 +194,7 @@ def test_what_cannot_be_hidden_is_refused(hide: tuple[int, ...]) -> None:
 @both_backends
 def test_a_repeated_action_adds_up_its_rewards(backend: str) -> None:
     spec = Env(id="Pendulum-v1", backend=backend)
-    single, repeated = make(spec, [2]), make(replace(spec, action_repeat=3), [2])
-    single.reset(), repeated.reset()
+    single, repeated = begun(spec, [2]), begun(replace(spec, action_repeat=3), [2])
     steps = [go(single, [0.5]) for _ in range(3)]
     whole = go(repeated, [0.5])
     assert whole.rewards[0] == pytest.approx(sum(float(step.rewards[0]) for step in steps), rel=1e-6)
@@ -197,13 +204,11 @@ def test_a_repeated_action_adds_up_its_rewards(backend: str) -> None:
 @both_backends
 def test_a_repeated_action_ends_with_the_episode_and_leaves_the_others_alone(backend: str) -> None:
     spec = Env(id="CartPole-v1", backend=backend)
-    alone = make(spec, [1])
-    alone.reset()
+    alone = begun(spec, [1])
     length = 1
     while not go(alone, 1).terminated[0]:
         length += 1
-    repeated = make(replace(spec, action_repeat=6), [1, 1, 2])
-    repeated.reset()
+    repeated = begun(replace(spec, action_repeat=6), [1, 1, 2])
     earned, clock = 0.0, 0
     while True:
         step = go(repeated, 1, [0])
@@ -269,7 +274,8 @@ def test_an_environment_that_breaks_is_named_and_the_others_go_on(fault: str, at
     place = arena(spec)
     for _ in range(2):  # a second batch takes over what the first one left whole
         batch = place.batch([1, 2, 3, 4, 5])
-        step = batch.reset()
+        batch.reset()
+        step = batch.receive()
         assert sorted(step.failures) == ([1, 3] if at == 0 else [])
         if at == 2:
             go(batch, 1, [0, 1, 2, 3, 4])

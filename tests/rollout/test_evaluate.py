@@ -129,7 +129,8 @@ def episode(evaluator: Evaluator, vector: Any, seed: int, carry: Any = None) -> 
     policy, given = evaluator.policy, context(evaluator)
     views, scaling = policy.space.split(vector[None, None]), policy.scaling(given.moments)
     batch, ids = make(evaluator.env, [seed]), np.zeros(1, np.int32)
-    step = batch.reset()
+    batch.reset()
+    step = batch.receive()
     carry = policy.carry(1, 1, 1) if carry is None else carry
     seen, earned, over = [], [], False
     while not over:

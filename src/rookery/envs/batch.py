@@ -25,12 +25,13 @@ class Step(NamedTuple):
 
 
 class BatchedEnv(Protocol):
-    """Environments 0..n-1, each made for one seed; `send` starts a step of some of them, `receive` ends it.
+    """Environments 0..n-1, each made for one seed. `reset` starts all their episodes and `send` a step of some of
+    them; either way `receive` waits for what the environments then show.
 
     After its episode has ended, an environment must not be stepped again.
     """
 
-    def reset(self) -> Step: ...
+    def reset(self) -> None: ...
 
     def send(self, actions: NDArray[Any], ids: Ids) -> None: ...
 

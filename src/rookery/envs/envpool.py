@@ -97,9 +97,8 @@ class EnvPoolBatch:
         self.action_dtype = action.dtype
         self.action_shape = tuple(n for n in action.shape if n >= 0)  # -1 stands for the players
 
-    def reset(self) -> Step:
+    def reset(self) -> None:
         self.pool._reset(self.pool.all_env_ids)
-        return self.receive()
 
     def send(self, actions: NDArray[Any], ids: Ids) -> None:
         actions = np.ascontiguousarray(actions, self.action_dtype).reshape(len(ids), *self.action_shape)

@@ -77,13 +77,12 @@ class GymnasiumBatch:
         self.view = view
         self.space = space
         self.give_back = give_back
-        self.sent: tuple[NDArray[Any], Ids] | None = None
+        self.sent: tuple[NDArray[Any] | None, Ids] | None = None
         self.last: dict[int, Any] = {}
         self.broken: set[int] = set()
 
-    def reset(self) -> Step:
-        ids = np.arange(len(self.instances), dtype=np.int32)
-        return self._collect(ids, [self._try(i, self._reset) for i in ids.tolist()])
+    def reset(self) -> None:
+        self.sent = None, np.arange(len(self.instances), dtype=np.int32)
 
     def _reset(self, env: int) -> tuple[Any, float, bool, bool]:
         observation, _ = self.instances[env].reset(seed=self.seeds[env])
@@ -95,8 +94,10 @@ class GymnasiumBatch:
 
     def receive(self) -> Step:
         if self.sent is None:
-            raise RuntimeError("receive without send")
+            raise RuntimeError("receive without reset or send")
         (actions, ids), self.sent = self.sent, None
+        if actions is None:
+            return self._collect(ids, [self._try(i, self._reset) for i in ids.tolist()])
         rows = zip(ids.tolist(), actions, strict=True)
         return self._collect(ids, [self._try(i, self._step, action) for i, action in rows])
 

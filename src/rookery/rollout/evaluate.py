@@ -54,17 +54,16 @@ class Evaluator:
                 yield [members[index] for index in piece]
 
     def _evaluate_batch(self, context: Context, trials: list[Trial]) -> list[Result]:
-        parameters = materialise([trial.candidate.genome for trial in trials], context.centre)
         scaling = self.policy.scaling(context.moments)
         middle = len(trials) // 2
         two_lanes = middle * len(trials[0].seeds) >= _MIN_LANE
         cuts = [0, middle, len(trials)] if two_lanes else [0, len(trials)]
         threads = max(1, self.threads // (len(cuts) - 1))
-        lanes = [
-            Lane(self.arena, self.policy, scaling, trials[a:b], parameters[a:b], threads)
-            for a, b in pairwise(cuts)
-        ]
+        lanes = [Lane(self.arena, self.policy, scaling, trials[a:b], threads) for a, b in pairwise(cuts)]
         try:
+            parameters = materialise([trial.candidate.genome for trial in trials], context.centre)
+            for lane, (a, b) in zip(lanes, pairwise(cuts), strict=True):
+                lane.start(parameters[a:b])
             _run(lanes)
             return [result for lane in lanes for result in lane.results()]
         finally:
@@ -74,8 +73,6 @@ class Evaluator:
 
 def _run(lanes: list[Lane]) -> None:
     """While the environments of one lane step, the policies of the other choose their actions."""
-    for lane in lanes:
-        lane.start()
     while active := [lane for lane in lanes if len(lane.alive)]:
         for lane in active:
             lane.finish_step()

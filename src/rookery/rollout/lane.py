@@ -34,13 +34,13 @@ class Lane:
         policy: Policy,
         scaling: Scaling | None,
         trials: Sequence[Trial],
-        parameters: NDArray[np.float32],
         threads: int,
         render: bool = False,
     ) -> None:
         self.policy, self.scaling, self.trials = policy, scaling, trials
         self.episodes = len(trials[0].seeds)
         self.batch = arena.batch([seed for trial in trials for seed in trial.seeds], threads, render)
+        self.batch.reset()  # goes on while the caller makes the parameters
         count, width = len(trials) * self.episodes, arena.spaces.observation.size
 
         # By episode: what will be reported.
@@ -62,12 +62,12 @@ class Lane:
         self.seen = np.zeros((count, width), np.float32)
         self.carry = policy.carry(len(trials), self.episodes, 1)
         self.sums, self.sums_of_squares = self.totals.copy(), self.squares.copy()
-        self._bind(parameters)
         self._settle()
 
-    def start(self) -> None:
-        """Reset all environments and set them going."""
-        step = self.batch.reset()
+    def start(self, parameters: NDArray[np.float32]) -> None:
+        """Set the environments going under these policies, one row for each trial."""
+        self._bind(parameters)
+        step = self.batch.receive()
         self._see(step)
         self._drop(self._broken(step))
         if len(self.alive):
@@ -108,7 +108,12 @@ class Lane:
         """One result for each trial, once nothing is alive."""
         self._add_up()
         self._keep_moments(slice(None))
-        return [self._result(number, trial) for number, trial in enumerate(self.trials)]
+        by_trial = len(self.trials), self.episodes
+        fitness, signs = (sums.reshape(by_trial).mean(axis=1).tolist() for sums in (self.returns, self.signs))
+        return [
+            self._result(number, trial, *means)
+            for number, (trial, *means) in enumerate(zip(self.trials, fitness, signs, strict=True))
+        ]
 
     def close(self) -> None:
         self.batch.close()
@@ -181,7 +186,7 @@ class Lane:
                 self.errors[env] = f"{reason} (at step {self.clock})"
         return broken
 
-    def _result(self, number: int, trial: Trial) -> Result:
+    def _result(self, number: int, trial: Trial, fitness: float, signs: float) -> Result:
         own = slice(number * self.episodes, (number + 1) * self.episodes)
         error = self._error(trial, own)
         lengths = tuple(self.steps[own].tolist())
@@ -190,8 +195,8 @@ class Lane:
             moments = Moments(sum(lengths), self.totals[own].sum(axis=0), self.squares[own].sum(axis=0))
         return Result(
             id=trial.candidate.id,
-            fitness=WORST if error else float(self.returns[own].mean()),
-            signs=WORST if error else float(self.signs[own].mean()),
+            fitness=WORST if error else fitness,
+            signs=WORST if error else signs,
             returns=tuple(self.returns[own].tolist()),
             lengths=lengths,
             limited=int(self.limited[own].sum()),

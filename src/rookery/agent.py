@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from rookery.errors import RookeryError
 from rookery.evolution.generation import Progress, fresh_episodes
 from rookery.experiment import Experiment, load_experiment
+from rookery.fleet.specs import cores
 from rookery.genomes import materialise
 from rookery.policies import Policy
 from rookery.rollout.evaluate import Evaluator
@@ -108,6 +108,5 @@ def load_agent(runs: Path, run: str, checkpoint: str) -> Agent:
 
 
 def make_evaluator(experiment: Experiment) -> Evaluator:
-    """What evaluates this experiment's candidates in this process."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Evaluator(experiment.env, experiment.policy, experiment.engine.threads or cores)
+    """What evaluates this experiment's agents in this process, whatever its engine is."""
+    return Evaluator(experiment.env, experiment.policy, cores())

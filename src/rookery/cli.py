@@ -11,6 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 from rookery.errors import RookeryError, UserError, did_you_mean
+from rookery.ranks import speak_for_all_ranks
 
 app = typer.Typer(
     help="Breeds reinforcement-learning agents. Try: rookery run lander",
@@ -27,6 +28,8 @@ Changes = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors and the final line.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+EngineName = Annotated[str | None, typer.Option("--engine", help="Where the work is done: the same as engine=.")]
+Workers = Annotated[int | None, typer.Option("--workers", min=1, help="How many workers: engine.workers=.")]
 Which = Annotated[str, typer.Option("--checkpoint", help="latest, best, or a generation.")]
 Axis = Literal["steps", "generations", "seconds"]
 RUNS = Path("runs")
@@ -37,28 +40,37 @@ def run(
     source: Annotated[str, typer.Argument(metavar="PRESET|FILE", help="A preset's name or a YAML file.")],
     overrides: Overrides = None,
     name: Annotated[str | None, typer.Option(help="Name of the run; PRESET-1, -2, ... if none is given.")] = None,
+    engine: EngineName = None,
+    workers: Workers = None,
     runs: Runs = RUNS,
     quiet: Quiet = False,
 ) -> None:
     """Carry out an experiment, and watch it."""
     from rookery.experiment import load_experiment
 
-    experiment = load_experiment(source, overrides or ())
+    experiment = load_experiment(source, _changes(overrides, engine, workers))
     from rookery.run import start
 
     raise typer.Exit(start(experiment, runs, name, Path(source).stem, "quiet" if quiet else "auto"))
 
 
 @app.command()
-def resume(run: RunName, overrides: Changes = None, runs: Runs = RUNS, quiet: Quiet = False) -> None:
+def resume(
+    run: RunName,
+    overrides: Changes = None,
+    engine: EngineName = None,
+    workers: Workers = None,
+    runs: Runs = RUNS,
+    quiet: Quiet = False,
+) -> None:
     """Go on with a run from its newest checkpoint; stop, checkpoint and engine may be changed."""
     from rookery.experiment import load_experiment, override_experiment
     from rookery.store.directory import RunDirectory
 
     directory = RunDirectory.open(runs, run)
     experiment = load_experiment(str(directory.experiment_path))
-    if overrides:
-        experiment = override_experiment(experiment, overrides, ("stop", "checkpoint", "engine"))
+    if changes := _changes(overrides, engine, workers):
+        experiment = override_experiment(experiment, changes, ("stop", "checkpoint", "engine"))
     from rookery.run import resume as go_on
 
     raise typer.Exit(go_on(directory, experiment, runs, "quiet" if quiet else "auto"))
@@ -199,6 +211,16 @@ def envs(
             print(f"{name}  ({backend})")
 
 
+@app.command()
+def doctor(as_json: AsJson = False) -> None:
+    """What works on this machine, and what to install for the rest."""
+    from rookery.doctor import describe, examine
+
+    report = examine()
+    _print_json(report) if as_json else print(describe(report, sys.stdout.encoding))
+    raise typer.Exit(0 if report.healthy else 1)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; whatever was typed wrong is one line and exit code 2."""
     command: Any = typer.main.get_command(app)
@@ -218,7 +240,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _changes(overrides: list[str] | None, engine: str | None, workers: int | None) -> list[str]:
+    """Overrides, with the options that stand for some in front."""
+    given = {"engine.type": engine, "engine.workers": workers}
+    return [f"{key}={value}" for key, value in given.items() if value is not None] + (overrides or [])
+
+
 def _fail(message: str, code: int) -> None:
+    speak_for_all_ranks()
     print(f"error: {message}", file=sys.stderr)
     sys.exit(code)
 

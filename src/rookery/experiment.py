@@ -14,6 +14,7 @@ from msgspec import Meta
 from rookery.envs.spec import Env
 from rookery.errors import UserError, did_you_mean
 from rookery.evolution import ES, Algorithm
+from rookery.fleet.specs import EngineSpec, Inline
 from rookery.policies import MLP, PolicySpec
 from rookery.settings import (
     Range,
@@ -107,17 +108,6 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = 10
 
 
-class Inline(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="inline"
-):
-    """Everything in this process."""
-
-    threads: Annotated[_Positive | None, Meta(description="environment threads; null = all cores")] = None
-
-
-Engine = Inline
-
-
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to run."""
 
@@ -128,7 +118,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     evaluation: Annotated[Evaluation, Meta(description="how a fitness is measured")] = Evaluation()
     stop: Annotated[Stop, Meta(description="when to stop: whichever comes first")] = Stop()
     checkpoint: Annotated[Checkpoint, Meta(description="what is kept on disk")] = Checkpoint()
-    engine: Annotated[Engine, Meta(description="where the work is done")] = Inline()
+    engine: Annotated[EngineSpec, Meta(description="where the work is done")] = Inline()
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="everything random in the run follows from it")] = 0
     genes: Annotated[dict[str, Range], Meta(description="filled from hyperparameters written as ranges")] = (
         msgspec.field(default_factory=dict)

@@ -6,6 +6,7 @@ import os
 import shlex
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from rookery import __version__
-from rookery.agent import load_agent, make_evaluator
+from rookery.agent import load_agent
+from rookery.envs import arena
 from rookery.errors import RookeryError, UserError
 from rookery.evolution.generation import Plan, Progress, absorb, fresh_episodes, judge, plan, score
 from rookery.experiment import Experiment, experiment_yaml, load_experiment
@@ -24,8 +26,9 @@ from rookery.observers.checkpoint import CheckpointWriter
 from rookery.observers.progress import progress as screen
 from rookery.observers.tensorboard import TensorBoard
 from rookery.policies import Moments, Policy
-from rookery.rollout.evaluate import Evaluator
+from rookery.ranks import refuse_copies
 from rookery.rollout.results import Context, Result, Trial
+from rookery.rollout.shared import SharedEvaluator
 from rookery.signals import StopRequestedError, StopSignals
 from rookery.store.directory import RunDirectory
 from rookery.store.events import EventLog, History, history, read_events
@@ -40,24 +43,35 @@ _PATIENCE = 3  # generations from one validation to the next that a score at the
 def start(experiment: Experiment, runs: Path, name: str | None, stem: str, display: Display = "auto") -> int:
     """Carry out a new run; returns the exit code."""
     _refuse_genes(experiment)
+    refuse_copies(experiment.engine.name)
     with threadpool_limits(1):
-        evaluator = make_evaluator(experiment)
-        progress = _begin(experiment, evaluator.policy, runs)
-        run = RunDirectory.create(runs, name, stem, experiment_yaml(experiment))
-        with run.locked():
-            sitting = _Sitting(run, experiment, evaluator, progress, history([]))
-            return sitting.carry_out(_resume_command(run, runs), display)
+        if experiment.engine.serve():
+            return 0
+        progress = _begin(experiment, runs)
+        with closing(_evaluator(experiment)) as evaluator:
+            run = RunDirectory.create(runs, name, stem, experiment_yaml(experiment))
+            with run.locked():
+                sitting = _Sitting(run, experiment, evaluator, progress, history([]))
+                return sitting.carry_out(_resume_command(run, runs), display)
 
 
 def resume(run: RunDirectory, experiment: Experiment, runs: Path, display: Display = "auto") -> int:
     """Go on with a run from its newest whole checkpoint; returns the exit code."""
-    with threadpool_limits(1), run.locked():
-        if experiment != load_experiment(str(run.experiment_path)):
-            write_whole(run.experiment_path, experiment_yaml(experiment).encode())
-        progress, notices = run.load("latest", Progress)
-        past = history(read_events(run.events_path))
-        sitting = _Sitting(run, experiment, make_evaluator(experiment), progress, past, notices)
-        return sitting.carry_out(_resume_command(run, runs), display)
+    refuse_copies(experiment.engine.name)
+    with threadpool_limits(1):
+        if experiment.engine.serve():
+            return 0
+        with run.locked(), closing(_evaluator(experiment)) as evaluator:
+            return _go_on(run, experiment, evaluator).carry_out(_resume_command(run, runs), display)
+
+
+def _go_on(run: RunDirectory, experiment: Experiment, evaluator: SharedEvaluator) -> _Sitting:
+    """The next sitting of a run, from its newest whole checkpoint."""
+    if experiment != load_experiment(str(run.experiment_path)):
+        write_whole(run.experiment_path, experiment_yaml(experiment).encode())
+    progress, notices = run.load("latest", Progress)
+    past = history(read_events(run.events_path))
+    return _Sitting(run, experiment, evaluator, progress, past, notices)
 
 
 class _Sitting:
@@ -67,7 +81,7 @@ class _Sitting:
         self,
         run: RunDirectory,
         experiment: Experiment,
-        evaluator: Evaluator,
+        evaluator: SharedEvaluator,
         progress: Progress,
         past: History,
         notices: Sequence[str] = (),
@@ -102,7 +116,6 @@ class _Sitting:
                 self._end(reason)
                 return 0
         finally:
-            self.evaluator.close()
             self.bus.close()
 
     def _generations(self) -> str:
@@ -131,7 +144,10 @@ class _Sitting:
 
     def _evaluate(self, context: Context, trials: Sequence[Trial]) -> list[Result]:
         with self.signals.interruptible():
-            return self.evaluator.evaluate(context, trials)
+            results = self.evaluator.evaluate(context, trials)
+        for line in self.evaluator.fleet.news():
+            self._notice(line)
+        return results
 
     def _limit_reached(self) -> str | None:
         stop, progress = self.experiment.stop, self.progress
@@ -239,6 +255,7 @@ class _Sitting:
                 tell_seconds=tell,
                 failed=sum(r.failed for r in own),
                 telemetry=self.experiment.algorithm.telemetry(self.progress.strategy),
+                fleet=self.evaluator.fleet.stats(),
             )
         )
 
@@ -265,6 +282,8 @@ class _Sitting:
                 generation=self.progress.generation,
                 steps=self.progress.steps,
                 version=__version__,
+                engine=self.evaluator.fleet.engine.name,
+                workers=len(self.evaluator.fleet.workers),
             )
         )
         for message in self.notices:
@@ -293,8 +312,13 @@ class _Sitting:
         return {"time": time.time(), "seconds": self.seconds}
 
 
-def _begin(experiment: Experiment, policy: Policy, runs: Path) -> Progress:
+def _evaluator(experiment: Experiment) -> SharedEvaluator:
+    return SharedEvaluator(experiment.env, experiment.policy, experiment.engine)
+
+
+def _begin(experiment: Experiment, runs: Path) -> Progress:
     """A run before its first generation."""
+    policy = Policy(experiment.policy, arena(experiment.env).spaces)
     start, moments = None, Moments.empty(policy.inputs) if experiment.policy.normaliser else None
     if experiment.policy.init_from:
         start, inherited = _inherit(experiment, policy, runs)

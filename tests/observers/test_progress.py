@@ -40,7 +40,7 @@ def started(generation: int = 0, directory: str = "runs/lander-1") -> Started:
         generation=generation,
         steps=1000 * generation,
         version="1",
-        workers=2,
+        engine="process", workers=2,
     )
 
 
@@ -246,7 +246,7 @@ def test_plain_prints_at_most_a_line_in_two_seconds_and_the_first_and_last_gener
     events: list[Event] = [started(), *(generation(n, every=0.3) for n in range(1, 22)), ended(21)]
     text, _ = shown("plain", events)
     lines = text.splitlines()
-    assert lines[0] == "lander-1: LunarLander-v3, es, 2 workers"
+    assert lines[0] == "lander-1: LunarLander-v3, es, 2 process workers"
     numbers = [int(line.split()[1]) for line in lines if line.startswith("generation ")]
     assert numbers == [1, 8, 15, 21]
     assert "\x1b" not in text

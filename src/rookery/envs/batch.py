@@ -25,8 +25,9 @@ class Step(NamedTuple):
 
 
 class BatchedEnv(Protocol):
-    """Environments 0..n-1, each made for one seed. `reset` starts all their episodes and `send` a step of some of
-    them; either way `receive` waits for what the environments then show.
+    """Environments 0..n-1, each made for one seed.
+
+    `reset` starts all their episodes, `send` a step of some of them; `receive` waits for what they show.
 
     After its episode has ended, an environment must not be stepped again.
     """

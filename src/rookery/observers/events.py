@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from rookery.fleet import FleetStats
+
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
     """`time` is seconds since the epoch, `seconds` how long the run has run, all sittings together."""
@@ -22,6 +24,7 @@ class Started(_Event, frozen=True, tag="started"):
     generation: int
     steps: int
     version: str
+    engine: str = "inline"
     workers: int = 1
 
 
@@ -42,6 +45,7 @@ class Generation(_Event, frozen=True, tag="generation"):
     tell_seconds: float
     failed: int = 0
     telemetry: dict[str, float] = msgspec.field(default_factory=dict)
+    fleet: FleetStats | None = None
 
 
 class Validated(_Event, frozen=True, tag="validated"):

@@ -11,6 +11,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.panel import Panel
 from rich.text import Text
 
+from rookery.fleet import FleetStats
 from rookery.observers.status import Status
 from rookery.observers.text import compact, duration, number
 
@@ -153,8 +154,20 @@ def _cells(status: Status) -> list[_Cell]:
         ("champion", _value("no score" if last.score is None else number(last.score))),
     ]
     cells += [(_short(name), _value(number(value))) for name, value in _telemetry(last.telemetry)]
+    cells += _fleet(last.fleet)
     if status.failed:
         cells.append(("failed", Text(f"{status.failed} evaluations", "red")))
+    return cells
+
+
+def _fleet(stats: FleetStats | None) -> list[_Cell]:
+    """How the workers fare, where there are several or something happened to them."""
+    if stats is None or (stats.workers == 1 and not stats.lost):
+        return []
+    lost = f", {stats.lost} lost" if stats.lost else ""
+    cells = [("workers", _value(str(stats.workers), lost)), ("idle", _value(f"{stats.idle:.0%}"))]
+    if stats.reissued or stats.discarded:
+        cells.append(("re-issued", _value(f"{stats.reissued} calls", f", {stats.discarded} results unused")))
     return cells
 
 

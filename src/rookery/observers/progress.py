@@ -122,7 +122,8 @@ class Plain:
 
     def _opening(self, event: Started) -> str:
         """What is run, and from where it goes on."""
-        workers = f"{event.workers} worker" + ("s" if event.workers != 1 else "")
+        several = f"{event.workers} {event.engine} workers" if event.workers != 1 else f"one {event.engine} worker"
+        workers = "inline" if (event.engine, event.workers) == ("inline", 1) else several
         since = f", resumed at generation {event.generation}" if event.generation else ""
         return f"{self._status.name}: {self._status.env}, {self._status.algorithm}, {workers}{since}"
 

@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from rookery.observers.events import Boundary, Event, Generation, Started, Validated
 
 
@@ -77,4 +79,6 @@ def generation_scalars(event: Generation) -> dict[str, float]:
     }
     if event.score is not None:
         scalars["score/champion"] = event.score
+    if event.fleet is not None:
+        scalars |= {f"fleet/{name}": float(value) for name, value in msgspec.structs.asdict(event.fleet).items()}
     return scalars | {f"algorithm/{name}": value for name, value in event.telemetry.items()}

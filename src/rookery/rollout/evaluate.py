@@ -13,7 +13,7 @@ import numpy as np
 
 from rookery.envs import Arena, Env, arena
 from rookery.genomes import materialise
-from rookery.policies import Network, Policy
+from rookery.policies import Policy, PolicySpec
 from rookery.rollout.lane import Lane
 from rookery.rollout.results import Context, Result, Trial
 
@@ -25,7 +25,7 @@ _MIN_LANE = 8  # episodes below which two lanes cost more than they hide
 class Evaluator:
     """Evaluates trials of one experiment; a plain object that a worker can hold."""
 
-    def __init__(self, env: Env, network: Network, threads: int = 1) -> None:
+    def __init__(self, env: Env, network: PolicySpec, threads: int = 1) -> None:
         self.env = env
         self.arena: Arena = arena(env)
         self.policy = Policy(network, self.arena.spaces)

@@ -140,8 +140,11 @@ def _belongs(tree: Mapping[str, Any], name: str, keys: list[Key]) -> str:
 
 
 def is_named(key: Key, name: str) -> bool:
-    """Whether a name is the key's full path or the end of it."""
-    return key.path == name or key.path.endswith(f".{name}")
+    """Whether a name is a key's full path, the end of it, or `ray.address` for the address of engine=ray."""
+    if key.path == name or key.path.endswith(f".{name}"):
+        return True
+    parts = ((condition.rpartition(".")[0], tag) for condition, tag in key.conditions)
+    return any(name == tag + key.path.removeprefix(part) for part, tag in parts if key.path.startswith(f"{part}."))
 
 
 def _names(keys: Mapping[str, Key], like: str) -> list[str]:

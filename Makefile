@@ -4,6 +4,8 @@ VENV := .venv
 BENCH := .venv-bench
 PRESET ?= lander
 ARGS ?=
+# A second MPI for the tests. It is kept apart from Open MPI, as both bring a bin/mpiexec.
+MPICH := mpich==5.0.2
 
 # The first interpreter that runs, is new enough and can make a venv; constraints.txt is made with 3.11.
 SUITS = -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
@@ -58,6 +60,7 @@ $(VENV)/.base: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing Rookery and its tools into $(VENV) ..."
 	@$(VENV)/bin/python $(PIP_INSTALL) -c constraints.txt -e ".[dev,all]"
+	@$(VENV)/bin/python $(PIP_INSTALL) --prefix $(VENV)/mpich --ignore-installed $(MPICH)
 	@touch $@ $(VENV)/.base
 
 $(BENCH)/.bench: pyproject.toml benchmarks/constraints.txt | $(BENCH)/bin/python

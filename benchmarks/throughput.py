@@ -1,8 +1,9 @@
 """Evaluating candidates, policy included, against EnvPool alone doing the same steps with the same threads.
 
 The work of one evaluation (every action, in its order, with its shrinking set of live environments) is recorded,
-and EnvPool alone replays it from memory. `ratio` compares the two on identical work. `of_full` compares with
-EnvPool stepping all of its environments all the time, which no evaluation of whole episodes can do to the end.
+and EnvPool alone replays it from memory. `..._ratio` compares the two on identical work, done in this process and
+by two worker processes that have a thread and half of the environments each. `..._of_full` compares with EnvPool
+stepping all of its environments all the time, which no evaluation of whole episodes can do to the end.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,12 @@ from threadpoolctl import threadpool_limits
 
 from rookery.envs import Env
 from rookery.envs import envpool as backend
+from rookery.fleet import Process
 from rookery.genomes import SignedSeed
 from rookery.policies import MLP, Moments
 from rookery.rollout.evaluate import Evaluator
 from rookery.rollout.results import Candidate, Context, Trial
+from rookery.rollout.shared import SharedEvaluator
 
 THREADS = 2
 ROUNDS = 7
@@ -36,7 +40,8 @@ def measure() -> list[dict[str, Any]]:
 
 
 def _compare(env: str, environments: int, width: int) -> dict[str, Any]:
-    evaluator = Evaluator(Env(id=env), MLP(hidden=(width, width)), THREADS)
+    network = MLP(hidden=(width, width))
+    evaluator = Evaluator(Env(id=env), network, THREADS)
     centre = evaluator.policy.space.initial(np.random.default_rng(0))
     context = Context(centre, Moments.empty(evaluator.policy.inputs))
     genomes = [SignedSeed(0, 0, number // 2, 1 - 2 * (number % 2), 0.1) for number in range(environments)]
@@ -44,51 +49,41 @@ def _compare(env: str, environments: int, width: int) -> dict[str, Any]:
     seeds = [1000] * environments
     sent = _record(lambda: evaluator.evaluate(context, trials), environments)
     steps = sum(len(ids) for _, ids in sent)
-    ours, alone, full = [], [], []
-    for _ in range(ROUNDS):
-        ours.append(_timed(lambda: evaluator.evaluate(context, trials)))
-        alone.append(_timed(lambda: _replay(env, seeds, sent)))
-        full.append(_full(env, seeds, sent))
-    rate = statistics.median(full)
-    return {
-        "env": env,
-        "environments": environments,
-        "steps": steps,
-        "rookery": round(steps / statistics.median(ours)),
-        "envpool": round(steps / statistics.median(alone)),
-        "envpool_full": round(rate),
-        "ratio": round(statistics.median(b / a for a, b in zip(ours, alone, strict=True)), 3),
-        "of_full": round(steps / statistics.median(ours) / rate, 3),
-    }
+    inline, spread, alone, full = [], [], [], []
+    with closing(SharedEvaluator(evaluator.env, network, Process(workers=THREADS))) as shared:
+        shared.evaluate(context, trials)
+        for _ in range(ROUNDS):
+            inline.append(_timed(lambda: evaluator.evaluate(context, trials)))
+            spread.append(_timed(lambda: shared.evaluate(context, trials)))
+            alone.append(_timed(lambda: _replay(env, seeds, sent)))
+            full.append(_full(env, seeds, sent))
+    row = {"env": env, "environments": environments, "steps": steps}
+    for name, times in (("inline", inline), ("process", spread), ("envpool", alone)):
+        row[name] = round(steps / statistics.median(times))
+    row["envpool_full"] = round(statistics.median(full))
+    for name, times in (("inline", inline), ("process", spread)):
+        row[f"{name}_ratio"] = round(statistics.median(b / a for a, b in zip(times, alone, strict=True)), 3)
+        row[f"{name}_of_full"] = round(row[name] / row["envpool_full"], 3)
+    return row
 
 
 def _record(work: Callable[[], object], environments: int) -> Sent:
-    """What `work` sends, put together from its lanes as one pool would be sent it."""
-    lanes: dict[int, Sent] = {}
+    """The actions that `work` sends to its pool, and whom it sends them to."""
+    sent: Sent = []
     send = backend.EnvPoolBatch.send
 
     def note(self: Any, actions: Any, ids: Any) -> None:
         shaped = np.ascontiguousarray(actions, self.action_dtype).reshape(len(ids), *self.action_shape)
-        lanes.setdefault(id(self), []).append((shaped.copy(), ids.copy()))
-        keep.append(self)
+        sent.append((shaped.copy(), ids.copy()))
         send(self, actions, ids)
 
-    keep: list[Any] = []
     backend.EnvPoolBatch.send = note  # type: ignore[method-assign]
     try:
         work()
     finally:
         backend.EnvPoolBatch.send = send  # type: ignore[method-assign]
-    parts = list(lanes.values())
-    starts = np.cumsum([0, *(len(part[0][1]) for part in parts)])
-    assert starts[-1] == environments
-    together = []
-    for clock in range(max(map(len, parts))):
-        live = [(part[clock], start) for part, start in zip(parts, starts, strict=False) if clock < len(part)]
-        actions = np.concatenate([pair[0] for pair, _ in live])
-        ids = np.concatenate([pair[1] + start for pair, start in live]).astype(np.int32)
-        together.append((actions, ids))
-    return together
+    assert len(sent[0][1]) == environments, "one pool"
+    return sent
 
 
 def _pool(env: str, seeds: list[int]) -> Any:

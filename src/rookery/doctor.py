@@ -29,12 +29,12 @@ Kind = Literal["engine", "envpool", "gymnasium", "film"]
 _TITLES: dict[Kind, str] = {
     "engine": "Engines",
     "envpool": "Environments of EnvPool",
-    "gymnasium": "Environments of Gymnasium itself",
+    "gymnasium": "Environments of Gymnasium itself (env.backend=gymnasium)",
     "film": "Films",
 }
 _SHARING = ("envpool", "gymnasium")  # kinds that are tried in one process, so that a library is loaded once
-_SECONDS = 10.0  # for one trial
-_ALL_SECONDS = 60.0  # after which nothing more is begun
+_SECONDS = 20.0  # for one trial
+_ALL_SECONDS = 60.0  # after which nothing more is begun, and what was begun has one trial's time to end
 _CHILD = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]);"
     "from rookery.doctor import carry_out; carry_out(sys.argv[2], float(sys.argv[3]))"
@@ -72,12 +72,13 @@ class Report(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
 
 
-_ENVPOOL = "pip install --force-reinstall envpool envpool-assets"
+_ENVPOOL = "pip install --force-reinstall 'envpool<1.3'"
 _GYMNASIUM = "pip install 'rookery[gymnasium]'"
 _QT = (
     "apt install libqt5gui5; or pip install PyQt5-Qt5, which has the library, and name its PyQt5/Qt5/lib in "
     "LD_LIBRARY_PATH"
 )
+_PLAIN = (("libQt5", _QT), ("envpool", _ENVPOOL))  # what such a reason asks for, whatever was tried
 
 TRIALS = (
     Trial("inline", "engine", "inline", "pip install --force-reinstall rookery"),
@@ -153,7 +154,8 @@ def _try(trials: Sequence[Trial], seconds: float, until: float) -> list[Finding]
     if time.monotonic() > until:
         reason = "not tried, as other trials took too long"
         return [Finding(trial.name, trial.kind, False, reason, trial.remedy) for trial in trials]
-    found, ending, slow = _attempt(trials, seconds)
+    patience = min((seconds + 1) * len(trials), until - time.monotonic() + seconds)
+    found, ending, slow = _attempt(trials, seconds, patience)
     if len(found) == len(trials):
         return found
     culprit, rest = trials[len(found)], trials[len(found) + 1 :]
@@ -166,20 +168,22 @@ def _try(trials: Sequence[Trial], seconds: float, until: float) -> list[Finding]
     return found + _try(rest, seconds, until)
 
 
-def _attempt(trials: Sequence[Trial], seconds: float) -> tuple[list[Finding], str, bool]:
+def _attempt(trials: Sequence[Trial], seconds: float, patience: float) -> tuple[list[Finding], str, bool]:
     """The findings of a process up to its end, how it ended, and whether that was for being slow."""
     work = [json.dumps(sys.path), msgspec.json.encode(trials).decode(), str(seconds)]
     try:
         with tempfile.TemporaryDirectory(prefix="rookery-doctor-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            code = _run([sys.executable, "-W", "ignore", "-c", _CHILD, *work], folder, (seconds + 1) * len(trials))
-            found = [msgspec.json.decode(line, type=Finding) for line in _lines(folder / _FOUND)]
+            code = _run([sys.executable, "-W", "ignore", "-c", _CHILD, *work], folder, patience)
+            found = [
+                msgspec.json.decode(line, type=Finding) for line in _lines(folder / _FOUND) if line[-1:] == b"\n"
+            ]
             said = _lines(folder / _SAID)
     except OSError as error:
         raise RookeryError(f"nothing can be tried here: {error}") from error
     if code == -signal.SIGALRM:
         return found, f"no answer within {seconds:g} s", True
-    ending = f"it crashed with {signal.Signals(-code).name}" if code < 0 else f"it ended with exit code {code}"
+    ending = f"it crashed: {signal.strsignal(-code)}" if code < 0 else f"it ended with exit code {code}"
     last = said[-1].decode(errors="replace").strip()[:200] if said else ""
     return found, f"{ending} ({last})" if last else ending, False
 
@@ -206,7 +210,7 @@ def _run(command: Sequence[str], folder: Path, seconds: float) -> int:
 
 
 def _lines(path: Path) -> list[bytes]:
-    return path.read_bytes().splitlines() if path.exists() else []
+    return path.read_bytes().splitlines(keepends=True) if path.exists() else []
 
 
 def carry_out(trials: str, seconds: float) -> None:
@@ -225,7 +229,7 @@ def _find(trial: Trial) -> Finding:
         return Finding(trial.name, trial.kind, True, probe(trial))
     except Exception as error:  # noqa: BLE001  (whatever it is, it is what was looked for)
         reason = _reason(error)
-        remedy = _QT if "libQt5" in reason else trial.remedy
+        remedy = next((remedy for sign, remedy in _PLAIN if sign in reason), trial.remedy)
         return Finding(trial.name, trial.kind, False, reason, remedy)
 
 

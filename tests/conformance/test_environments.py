@@ -23,6 +23,7 @@ KINDS = {
     "envpool frozen lake": Env(id="FrozenLake-v1"),
     "envpool pong": Env(id="Pong-v5"),
     "envpool cheetah run": Env(id="CheetahRun-v1", flatten=True),
+    "envpool panda, a dictionary of one": Env(id="PandaPickCube-v1"),
     "gymnasium cartpole": Env(id="CartPole-v1", backend="gymnasium"),
     "gymnasium pendulum": Env(id="Pendulum-v1", backend="gymnasium"),
     "own maze": Env(id="tests.environments:Maze"),

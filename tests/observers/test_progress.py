@@ -40,7 +40,8 @@ def started(generation: int = 0, directory: str = "runs/lander-1") -> Started:
         generation=generation,
         steps=1000 * generation,
         version="1",
-        engine="process", workers=2,
+        engine="process",
+        workers=2,
     )
 
 

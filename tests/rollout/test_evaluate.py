@@ -109,8 +109,6 @@ def test_a_result_does_not_depend_on_the_batch(
         (evaluate, "_PARAMETER_BYTES", 1),
         (evaluate, "_PARAMETER_BYTES", 3000),
         (evaluate, "_EPISODES_AT_ONCE", 7),
-        (evaluate, "_MIN_LANE", 1),
-        (evaluate, "_MIN_LANE", 1000),
         (lane, "_COMPACT_BELOW", 0.0),
         (lane, "_COMPACT_BELOW", 1.0),
     ],

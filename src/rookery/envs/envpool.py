@@ -90,8 +90,9 @@ class EnvPoolBatch:
         keys = list(pool._state_keys)
         self.ids = keys.index("info:env_id")
         self.reward, self.done, self.truncated = keys.index("reward"), keys.index("done"), keys.index("trunc")
+        shown = [place for place, key in enumerate(keys) if key == "obs" or key.startswith("obs:")]
         self.seen: int | dict[str, int] = (
-            {key: keys.index(f"obs:{key}") for key in view.keys} if view.keys else keys.index("obs")
+            {key: keys.index(f"obs:{key}") for key in view.keys} if view.keys else shown[0]
         )
         action = list(pool.spec.action_array_spec.values())[-1]
         self.action_dtype = action.dtype

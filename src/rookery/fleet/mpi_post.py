@@ -17,7 +17,7 @@ from rookery.fleet.wire import Buffer, Message
 
 try:
     from mpi4py import MPI
-except ImportError as error:
+except (ImportError, RuntimeError) as error:  # mpi4py without an MPI to load is a RuntimeError
     raise UserError(
         "engine=mpi needs MPI: pip install 'rookery[mpi]', or mpi4py and an MPI of your own"
     ) from error

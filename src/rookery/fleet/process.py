@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import IO, Any
 
@@ -68,8 +68,8 @@ class Ready(msgspec.Struct, frozen=True, array_like=True):
 class _Worker:
     """What the head holds of one worker process."""
 
-    def __init__(self, process: subprocess.Popen[bytes], link: Link, printed: IO[bytes]) -> None:
-        self.process, self.link, self.printed = process, link, printed
+    def __init__(self, process: subprocess.Popen[bytes], link: Link, printed: IO[bytes], core: int) -> None:
+        self.process, self.link, self.printed, self.core = process, link, printed, core
         self.ready = False
 
     def end(self) -> None:
@@ -96,7 +96,7 @@ class ProcessEngine:
     name = "process"
     traits = Traits()
 
-    def __init__(self, workers: int, pin: bool = False) -> None:
+    def __init__(self, workers: int, pin: bool = True) -> None:
         self.expected, self.pin = workers, pin
         self.workers: dict[WorkerId, _Worker] = {}
         self.selector = selectors.DefaultSelector()
@@ -113,13 +113,21 @@ class ProcessEngine:
 
     def add(self, workers: int) -> None:
         for worker in range(self.made, self.made + workers):
-            self._adopt(worker, *self._spawn(worker))
+            held = self.workers[worker] = self._spawn(self._core())
+            held.link.send(self.hello)
+            self.selector.register(held.link.socket, selectors.EVENT_READ, worker)
         self.made += workers
 
-    def _spawn(self, worker: WorkerId) -> tuple[subprocess.Popen[bytes], socket.socket, IO[bytes]]:
+    def _core(self) -> int:
+        """The core with the fewest workers; -1 where workers are not kept on one."""
+        if not self.pin or not hasattr(os, "sched_getaffinity"):
+            return -1
+        taken = Counter(held.core for held in self.workers.values())
+        return min(sorted(os.sched_getaffinity(0)), key=lambda core: taken[core])
+
+    def _spawn(self, core: int) -> _Worker:
         ours, theirs = socket.socketpair()
         printed = tempfile.TemporaryFile()  # noqa: SIM115  (it lives as long as the worker)
-        core = worker % (os.cpu_count() or 1) if self.pin else -1
         numbers = [str(theirs.fileno()), str(self.lifeline[0]), str(core)]
         with theirs:
             process = subprocess.Popen(
@@ -131,13 +139,7 @@ class ProcessEngine:
                 process_group=0,  # Ctrl-C is for the head
                 env=os.environ | _ONE_THREAD,
             )
-        return process, ours, printed
-
-    def _adopt(self, worker: WorkerId, process: Any, end: socket.socket, printed: IO[bytes]) -> None:
-        link = Link(end)
-        link.send(self.hello)
-        self.workers[worker] = _Worker(process, link, printed)
-        self.selector.register(end, selectors.EVENT_READ, worker)
+        return _Worker(process, Link(ours), printed, core)
 
     def send(self, worker: WorkerId, call: Call) -> None:
         self._deliver(worker, wire.pack(call).pieces())
@@ -233,7 +235,7 @@ class ProcessEngine:
 def work(descriptor: int, lifeline: int, core: int) -> None:
     """What a worker process does until the head hangs up."""
     threading.Thread(target=_end_with_head, args=(lifeline,), daemon=True).start()
-    if core >= 0 and hasattr(os, "sched_setaffinity"):
+    if core >= 0:
         os.sched_setaffinity(0, {core})
     link = Link(socket.socket(fileno=descriptor), blocking=True)
     with contextlib.suppress(ClosedError):

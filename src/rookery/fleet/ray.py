@@ -82,7 +82,7 @@ class RayEngine:
         del fleet
         if not self.elsewhere:
             _connect(self.address, self.wanted, self.cpus)
-        self.spec = msgspec.msgpack.encode(actor)
+        self.spec = _sent(wire.pack(actor))
         self.expected = self._room() if self.wanted is None else self.wanted
         self.add(self.expected)
 
@@ -200,12 +200,12 @@ class RayEngine:
 class _Host:
     """What Ray runs for each worker."""
 
-    def ready(self, spec: bytes, path: list[str]) -> bytes | None:
+    def ready(self, spec: _Sent, path: list[str]) -> bytes | None:
         """Make the actor; returns why that is not possible."""
         sys.path += [entry for entry in path if entry not in sys.path]
         self.fetched: dict[int, Any] = {}
         try:
-            self.host = Host(msgspec.msgpack.decode(spec, type=ActorSpec), self._fetch)
+            self.host = Host(_received(spec).read(ActorSpec), self._fetch)
         except Exception as error:  # noqa: BLE001  (whatever a user's actor raises)
             return msgspec.msgpack.encode(describe(error))
         return None

@@ -62,7 +62,7 @@ class Process(_Spec, frozen=True, tag="process"):
     threads: Annotated[
         _Positive | None, Meta(description="environment threads of each worker; null = its share of the cores")
     ] = None
-    pin: Annotated[bool, Meta(description="keep each worker on one core")] = False
+    pin: Annotated[bool, Meta(description="keep each worker on one core")] = True
     deadline: Deadline = 3600.0
 
     @property
@@ -72,7 +72,7 @@ class Process(_Spec, frozen=True, tag="process"):
     def make(self) -> Engine:
         from rookery.fleet.process import ProcessEngine
 
-        return ProcessEngine(self.workers or cores(), self.pin)
+        return ProcessEngine(self.workers or cores(), pin=self.pin and self.worker_threads == 1)
 
 
 class Ray(_Spec, frozen=True, tag="ray"):

@@ -7,7 +7,7 @@ An episode's bits depend on its candidate and its seed alone: never on the batch
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from rookery.rollout.results import Context, Result, Trial
 
 _PARAMETER_BYTES = 512 * 2**20  # materialised at once
 _EPISODES_AT_ONCE = 1024
-_MIN_LANE = 8  # episodes below which two lanes cost more than they hide
 
 
 class Evaluator:
@@ -54,27 +53,13 @@ class Evaluator:
                 yield [members[index] for index in piece]
 
     def _evaluate_batch(self, context: Context, trials: list[Trial]) -> list[Result]:
-        scaling = self.policy.scaling(context.moments)
-        middle = len(trials) // 2
-        two_lanes = middle * len(trials[0].seeds) >= _MIN_LANE
-        cuts = [0, middle, len(trials)] if two_lanes else [0, len(trials)]
-        threads = max(1, self.threads // (len(cuts) - 1))
-        lanes = [Lane(self.arena, self.policy, scaling, trials[a:b], threads) for a, b in pairwise(cuts)]
+        lane = Lane(self.arena, self.policy, self.policy.scaling(context.moments), trials, self.threads)
         try:
-            parameters = materialise([trial.candidate.genome for trial in trials], context.centre)
-            for lane, (a, b) in zip(lanes, pairwise(cuts), strict=True):
-                lane.start(parameters[a:b])
-            _run(lanes)
-            return [result for lane in lanes for result in lane.results()]
+            lane.start(materialise([trial.candidate.genome for trial in trials], context.centre))
+            while len(lane.alive):
+                lane.finish_step()
+                if len(lane.alive):
+                    lane.begin_step()
+            return lane.results()
         finally:
-            for lane in lanes:
-                lane.close()
-
-
-def _run(lanes: list[Lane]) -> None:
-    """While the environments of one lane step, the policies of the other choose their actions."""
-    while active := [lane for lane in lanes if len(lane.alive)]:
-        for lane in active:
-            lane.finish_step()
-            if len(lane.alive):
-                lane.begin_step()
+            lane.close()

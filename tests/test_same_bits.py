@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -18,8 +19,19 @@ import pytest
 from rookery.cli import main
 from tests.conftest import Command, environment
 from tests.fleet.mpi import MPIEXECS, mpi_environment, mpiexec
+from tests.fleet.ray_cluster import RayCluster
 
-LANDER = ["run", "lander", "stop.score=null", "checkpoint.every=1", "checkpoint.keep=100", "-q", "--name", "one"]
+LANDER = [
+    "run",
+    "lander",
+    "stop.score=null",
+    "validate_every=0",
+    "checkpoint.every=1",
+    "checkpoint.keep=100",
+    "-q",
+    "--name",
+    "one",
+]
 TWENTY = [*LANDER, "stop.generations=20"]
 
 
@@ -31,8 +43,9 @@ def generations(runs: Path) -> int:
     return max((int(path.stem) for path in (runs / "one" / "checkpoints").glob("0*.safetensors")), default=0)
 
 
-def log(runs: Path) -> list[dict[str, str]]:
-    return [json.loads(line) for line in (runs / "one" / "events.jsonl").read_text().splitlines()]
+def log(runs: Path) -> list[dict[str, Any]]:
+    whole, _, _ = (runs / "one" / "events.jsonl").read_text().rpartition("\n")
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +100,9 @@ def rookery(*arguments: str | Path) -> list[str]:
 
 
 def ray_actors(run: int) -> list[int]:
-    return [p.pid for p in psutil.Process(run).children(recursive=True) if "ray::" in "".join(p.cmdline()[:1])]
+    return [
+        p.pid for p in psutil.Process(run).children(recursive=True) if p.cmdline()[:1] == ["ray::_Host.answer"]
+    ]
 
 
 def children(run: int) -> list[int]:
@@ -108,15 +123,50 @@ def test_a_worker_killed_on_the_way_changes_no_bit(
     assert max(event["fleet"]["lost"] for event in log(tmp_path) if event["event"] == "generation") == 1
 
 
+def test_a_ray_cluster_that_loses_a_node_and_gets_another_changes_no_bit(
+    inline: bytes, tmp_path: Path, command: Command
+) -> None:
+    runs = tmp_path / "runs"
+    with RayCluster(tmp_path) as cluster:
+        cluster.join()
+        where = ["engine=ray", f"ray.address={cluster.address}", "--runs", runs]
+        endless = ["stop.generations=null", "stop.steps=null", "stop.seconds=100", "checkpoint.keep=100000"]
+        with going_on(rookery(*LANDER, *endless, *where), cluster.environment, runs) as run:
+            wait_for(lambda: fleet_of(runs)["workers"] == 2, "one worker on each node")
+            cluster.kill(1)
+            wait_for(lambda: fleet_of(runs)["lost"] == 1 and generations(runs) > 20, "the run to go on without it")
+            cluster.join()
+            wait_for(lambda: fleet_of(runs)["joined"] == 3, "the run to use the new node")
+            run.send_signal(signal.SIGTERM)
+            run.communicate(timeout=30)
+        assert final(runs) == inline
+        stranger = {name: value for name, value in cluster.environment.items() if "AUTH" not in name}
+        denied = subprocess.run(
+            rookery("run", "lander", *where), env=stranger, capture_output=True, text=True, timeout=60, check=False
+        )
+    assert denied.returncode == 2
+    assert "the cluster asks for a token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in denied.stderr
+    assert denied.stderr.count("\n") == 1
+
+
+def fleet_of(runs: Path) -> dict[str, float]:
+    """The figures of the fleet in the newest generation."""
+    return next(event["fleet"] for event in reversed(log(runs)) if event["event"] == "generation")
+
+
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"waited in vain for {what}"
+        time.sleep(0.05)
+
+
 def test_a_head_killed_on_one_engine_goes_on_on_another(inline: bytes, tmp_path: Path, command: Command) -> None:
     begin = rookery(*TWENTY, "engine=process", "workers=2", "--runs", tmp_path)
     with going_on(begin, environment(), tmp_path) as run:
         workers = children(run.pid)
         run.kill()
-    deadline = time.monotonic() + 10
-    while any(psutil.pid_exists(pid) for pid in workers):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(lambda: not any(psutil.pid_exists(pid) for pid in workers), "the workers to end", 10)
     done = command("resume", "one", "stop.generations=12", "--engine", "ray", "--workers", "2", "--runs", tmp_path)
     assert done.returncode == 0, done.stderr
     assert generations(tmp_path) == 12

@@ -22,6 +22,7 @@ import msgspec
 
 import rookery
 from rookery.errors import RookeryError
+from rookery.fleet import MPI, ActorSpec, EngineSpec, Fleet, Inline, Process, Ray
 from rookery.fleet.specs import cores
 
 Kind = Literal["engine", "envpool", "gymnasium", "film"]
@@ -39,6 +40,11 @@ _CHILD = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]);"
     "from rookery.doctor import carry_out; carry_out(sys.argv[2], float(sys.argv[3]))"
 )
+_OPEN_MPI = {  # it asks root and the owners of few cores whether they mean it
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
 _FOUND, _SAID = "found.jsonl", "said.txt"
 _LIBRARY = re.compile(r"(\S+\.so[.\d]*): cannot open shared object file")
 
@@ -74,10 +80,7 @@ class Report(msgspec.Struct, frozen=True):
 
 _ENVPOOL = "pip install --force-reinstall 'envpool<1.3'"
 _GYMNASIUM = "pip install 'rookery[gymnasium]'"
-_QT = (
-    "apt install libqt5gui5; or pip install PyQt5-Qt5, which has the library, and name its PyQt5/Qt5/lib in "
-    "LD_LIBRARY_PATH"
-)
+_QT = "pip install 'rookery[procgen]'"
 _PLAIN = (("libQt5", _QT), ("envpool", _ENVPOOL))  # what such a reason asks for, whatever was tried
 
 TRIALS = (
@@ -233,17 +236,54 @@ def _find(trial: Trial) -> Finding:
         return Finding(trial.name, trial.kind, False, reason, remedy)
 
 
+class Pulse:
+    """An actor whose only use is to answer."""
+
+    def beat(self) -> int:
+        """Which process it lives in."""
+        return os.getpid()
+
+
 def _engine(trial: Trial) -> str:
-    importlib.import_module(f"rookery.fleet.{trial.subject}")
-    if trial.subject == "ray":
-        import ray
-
-        return f"Ray {ray.__version__}"
+    """Have workers, and an answer from each."""
+    module = importlib.import_module(f"rookery.fleet.{trial.subject}")
     if trial.subject == "mpi":
-        from mpi4py import MPI
+        return _ranks(_mpiexec())
+    specs: dict[str, EngineSpec] = {"inline": Inline(), "process": Process(), "ray": Ray(workers=1)}
+    workers = len(_beats(specs[trial.subject]))
+    if trial.subject == "ray":
+        return f"Ray {module.ray.__version__}"
+    return f"{workers} workers" if workers > 1 else "all in one process"
 
-        return f"{MPI.Get_library_version().split(',')[0].strip()}, started with {_mpiexec()}"
-    return {"inline": "all in one process", "process": f"{cores()} workers"}.get(trial.subject, "")
+
+def _beats(spec: EngineSpec) -> list[int]:
+    with Fleet(ActorSpec("rookery.doctor:Pulse"), spec) as fleet:
+        fleet.assemble()
+        return list(fleet.all("beat").values())
+
+
+def _ranks(mpiexec: str) -> str:
+    """Start two ranks as a user would, and see whether they find each other."""
+    script = "from rookery.doctor import as_rank; as_rank()"
+    command = [mpiexec, "-n", "2", sys.executable, "-W", "ignore", "-c", script]
+    done = subprocess.run(command, env=os.environ | _OPEN_MPI, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise RookeryError(said[-1].removeprefix("error: ") if said else f"{mpiexec} failed")
+    return f"{done.stdout.strip()}, started with {mpiexec}"
+
+
+def as_rank() -> None:
+    """One of the two ranks; the head says what MPI this is."""
+    spec = MPI()
+    try:
+        if not spec.serve():
+            import mpi4py.MPI
+
+            _beats(spec)
+            sys.stdout.write(mpi4py.MPI.Get_library_version().split(",")[0].splitlines()[0].strip())
+    except RookeryError as error:
+        sys.exit(f"error: {error}")
 
 
 def _mpiexec() -> str:

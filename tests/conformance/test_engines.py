@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import subprocess
 import sys
@@ -31,7 +32,10 @@ def ray_cluster() -> Iterator[None]:
     """One Ray for all tests of this file; fleets find it and leave it running."""
     import ray
 
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
+    from rookery.fleet.ray import LOOPBACK
+
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
+    ray.init("local", num_cpus=4, _node_ip_address=LOOPBACK, **quiet)
     yield
     ray.shutdown()
 

@@ -39,6 +39,7 @@ SHAPES: dict[str, tuple[tuple[int, ...], str, int]] = {  # observation, its dtyp
     "envpool frozen lake": ((16,), "float32", 1),
     "envpool pong": ((4, 84, 84), "uint8", 1),
     "envpool cheetah run": ((17,), "float32", 6),
+    "envpool panda, a dictionary of one": ((66,), "float32", 8),
     "gymnasium cartpole": ((4,), "float32", 1),
     "gymnasium pendulum": ((3,), "float32", 1),
     "own maze": ((12,), "float32", 1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import subprocess
 import sys
 import warnings
@@ -19,10 +20,13 @@ from rookery.envs.spec import Env, Spaces
 from rookery.envs.view import View, action_space
 from rookery.errors import UserError
 
+_QT = ("libicudata", "libicuuc", "libicui18n", "libQt5Core", "libQt5Gui")
+
 
 @cache
 def library() -> Any:
     """The envpool package, imported without its XLA interface: that would import JAX, which nothing here needs."""
+    _bring_qt()
     jax_was_absent = "jax" not in sys.modules
     if jax_was_absent:
         sys.modules["jax"] = None  # type: ignore[assignment]
@@ -32,6 +36,15 @@ def library() -> Any:
         if jax_was_absent:
             del sys.modules["jax"]
     return envpool
+
+
+def _bring_qt() -> None:
+    """Procgen draws with Qt, and looks for it among the process's libraries: put there what the wheel has."""
+    package = importlib.util.find_spec("PyQt5")
+    for folder in (package.submodule_search_locations or ()) if package else ():
+        for name in _QT:  # each needs those before
+            for path in sorted(Path(folder, "Qt5", "lib").glob(f"{name}.so.*")):
+                ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
 
 
 @cache

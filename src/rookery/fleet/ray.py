@@ -15,7 +15,8 @@ import queue
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -41,11 +42,17 @@ from rookery.fleet.host import Host, RawAnswer, describe
 from rookery.fleet.specs import cores
 from rookery.fleet.wire import Message
 
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # keeps Ray from warning about its default
+os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")  # it is read when Ray is imported
 try:
     import ray
     from ray.exceptions import RayActorError, RayError
 except ImportError as error:
     raise UserError("engine=ray needs Ray: pip install 'rookery[ray]'") from error
+
+LOOPBACK = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
+"""Where a Ray of our own lives: Ray would turn 127.0.0.1 into an address that others can reach."""
 
 _CONNECT_SECONDS = 5.0
 _GROWTH_SECONDS = 2.0  # between looks for machines that have joined
@@ -243,21 +250,42 @@ def _received(sent: _Sent) -> Message:
 
 
 def _connect(address: str | None, workers: int | None, cpus: float) -> None:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # keeps Ray from warning about its default
     options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
     if address is None:
         needed = math.ceil((workers or 0) * cpus)
-        options |= {"num_cpus": max(cores(), needed), "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        options |= {"address": "local", "_node_ip_address": LOOPBACK}
+        options |= {"num_cpus": max(cores(), needed), "include_dashboard": False}
     else:
         _check_listening(address)
         options["address"] = address
     try:
-        ray.init(**options)
+        with _silent_errors():
+            ray.init(**options)
     except (ConnectionError, RuntimeError, ValueError, RayError) as error:
-        hint = "; `ray start --head` starts a cluster" if address == "auto" else ""
         where = "Ray cannot be started" if address is None else f"ray.address={address}: no connection"
-        raise UserError(f"{where}: {_one_line(error)}{hint}") from error
+        raise UserError(f"{where}: {_one_line(error)}{_hint(address, error)}") from error
+
+
+def _hint(address: str | None, error: BaseException) -> str:
+    """What helps against an error while connecting."""
+    causes = f"{error} {error.__cause__}"
+    if "InvalidAuthToken" in causes or "AuthenticationError" in causes:
+        return "; the cluster asks for a token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
+    return "; `ray start --head` starts a cluster" if address == "auto" else ""
+
+
+@contextlib.contextmanager
+def _silent_errors() -> Iterator[None]:
+    """Ray's core writes every attempt to connect to the error stream; what matters it raises in the end."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with Path(os.devnull).open("wb") as nothing:
+            os.dup2(nothing.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _check_listening(address: str) -> None:

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
-NAMES = ("throughput", "evotorch", "startup", "memory", "solve")
+NAMES = ("throughput", "evotorch", "startup", "memory", "solve", "dispatch", "publishing", "engines", "scaling")
 
 
 def main() -> None:

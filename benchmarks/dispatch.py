@@ -32,14 +32,12 @@ def _plain(name: str, spec: EngineSpec, calls: int = 30_000) -> dict[str, Any]:
 
 
 def _ray(calls: int = 5_000) -> dict[str, Any]:
-    """Bare Ray: all calls sent to two actors in turn, then one `ray.get` for all; each round of one after the other."""
+    """Bare Ray: all calls sent to two actors in turn, then one `ray.get` for all."""
     import ray
 
     from rookery.fleet.ray import LOOPBACK
 
-    ray.init(
-        "local", num_cpus=4, include_dashboard=False, logging_level=logging.ERROR, _node_ip_address=LOOPBACK
-    )
+    ray.init("local", num_cpus=4, include_dashboard=False, logging_level=logging.ERROR, _node_ip_address=LOOPBACK)
     try:
         bare = [ray.remote(_Bare).options(num_cpus=1).remote() for _ in range(2)]
 

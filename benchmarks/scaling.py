@@ -14,8 +14,9 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from benchmarks.sleepers import Sleepers
+from rookery.agent import make_evaluator
 from rookery.evolution.generation import Progress, absorb, plan
-from rookery.experiment import load_experiment
+from rookery.experiment import Experiment, load_experiment
 from rookery.policies import Moments
 from rookery.rollout.shared import SharedEvaluator
 
@@ -56,15 +57,14 @@ def _fleet(workers: int) -> SharedEvaluator:
 def _stream(workers: int) -> dict[str, Any]:
     experiment = load_experiment("lander", [f"population={workers}", "champion_share=0"])
     with closing(_fleet(workers)) as shared:
-        planned = plan(experiment, _begin(experiment, shared))
+        planned = plan(experiment, _begin(experiment))
         context = shared.fleet.publish("context", planned.context)
         calls = ((context, [trial]) for _ in iter(int, 1) for trial in planned.candidates)
         results = shared.fleet.map("evaluate", calls)
         for _ in islice(results, 2 * workers):  # until everybody is at work
             pass
-        meter, count = _Meter(), 0
-        for _ in results:
-            count += 1
+        meter = _Meter()
+        for count, _ in enumerate(results, 1):
             if count % 100 == 0 and time.perf_counter() - meter.wall > SECONDS:
                 return meter.row("stream", workers, count)
     raise AssertionError
@@ -73,20 +73,16 @@ def _stream(workers: int) -> dict[str, Any]:
 def _generations(workers: int) -> dict[str, Any]:
     experiment = load_experiment("lander", [f"population={workers}", "champion_share=0"])
     with closing(_fleet(workers)) as shared:
-        progress = _begin(experiment, shared)
+        progress = _begin(experiment)
         meter = None
         while meter is None or time.perf_counter() - meter.wall < SECONDS:
             meter = meter or (_Meter() if progress.generation == 2 else None)
             planned = plan(experiment, progress)
-            progress = absorb(
-                experiment, progress, planned, shared.evaluate(planned.context, planned.candidates)
-            )
+            progress = absorb(experiment, progress, planned, shared.evaluate(planned.context, planned.candidates))
         return meter.row("generations", workers, (progress.generation - 2) * workers)
 
 
-def _begin(experiment: Any, shared: SharedEvaluator) -> Progress:
-    from rookery.rollout.evaluate import Evaluator
-
-    policy = Evaluator(experiment.env, experiment.policy).policy
+def _begin(experiment: Experiment) -> Progress:
+    policy = make_evaluator(experiment).policy
     state = experiment.algorithm.init(experiment.seed, policy.space)
     return Progress(0, 0, 0, state, Moments.empty(policy.inputs))

@@ -42,7 +42,7 @@ class SleepersEngine(ProcessEngine):
         ours, theirs = socket.socketpair()
         with theirs:
             socket.send_fds(self.handed, [b"."], [theirs.fileno()])
-        return _Worker(self.helper, Link(ours), cast("Any", tempfile.TemporaryFile()), core)  # noqa: SIM115
+        return _Worker(self.helper, Link(ours), cast("Any", tempfile.TemporaryFile()), core)
 
     def close(self) -> None:
         self.handed.close()  # the helper ends when nobody can hand it sockets any more

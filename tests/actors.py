@@ -36,6 +36,9 @@ class Probe:
     def add(self, x: int, y: int = 0) -> int:
         return self.base + x + y
 
+    def reciprocal(self, x: int) -> float:
+        return 1 / x
+
     def who(self) -> list[int]:
         """Process, and object within it."""
         return [os.getpid(), id(self)]

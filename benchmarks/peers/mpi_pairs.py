@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from mpi4py import MPI as BareMPI
+import mpi4py.MPI
 
 CALLS = 20_000
 WARM_UP = 1_000
@@ -30,7 +30,7 @@ def fleet() -> None:
 
 def bare() -> None:
     """Rank 0 sends an empty list and receives the answer, again and again."""
-    comm = BareMPI.COMM_WORLD
+    comm = mpi4py.MPI.COMM_WORLD
     start = 0.0
     for number in range(WARM_UP + CALLS):
         if number == WARM_UP:

@@ -77,8 +77,12 @@ def gather_uses_what_was_published_last(fleet: Fleet, folder: Path) -> None:
     assert next(stream)[1] == 0.0
     for version in range(1, 6):
         fleet.publish("weights", float(version))
-        behind = [next(stream)[1] for _ in range(2 * len(fleet.workers))]
-        assert behind[-1] == version
+        seen: dict[int, list[float]] = {worker: [] for worker in fleet.workers}
+        while min(map(len, seen.values())) < 2:
+            worker, value = next(stream)
+            seen[worker].append(value)
+        for values in seen.values():
+            assert set(values[1:]) == {version}, "at most one was made, and not read, before the new value"
     stream.close()
 
 
@@ -115,6 +119,26 @@ def an_exception_comes_with_its_traceback(fleet: Fleet, folder: Path) -> None:
     assert "raise ValueError(text)" in raised.value.traceback
     assert any(raised.value.traceback in note for note in raised.value.__notes__), "shown when nobody catches it"
     assert fleet.any("add", 1) == 6, "the fleet is as good as before"
+
+
+def short_calls_travel_together_and_fail_alone(fleet: Fleet, folder: Path) -> None:
+    list(fleet.map("reciprocal", [(1,)] * 500))  # after this, the calls are known to be short
+    numbers = [*range(200, 0, -1), 0, *range(1, 200)]
+    found = []
+    with pytest.raises(RemoteError, match=r"reciprocal failed on worker .*ZeroDivisionError"):  # noqa: PT012
+        for result in fleet.map("reciprocal", [(x,) for x in numbers]):
+            found.append(result)  # noqa: PERF402
+    assert len(found) >= 100, "what came before is not lost"
+    assert all(value == 1 / numbers[number] for number, value in found)
+
+
+def calls_that_are_not_alike_keep_their_order(fleet: Fleet, folder: Path) -> None:
+    one, other = fleet.publish("one", np.full(300, 1.0)), fleet.publish("other", np.full(300, 2.0))
+    list(fleet.map("total", [(one,)] * 200))
+    calls = [(one,), (np.full(2, 7.0),), (other,), (other,)] * 30
+    results = sorted(fleet.map("total", calls))
+    assert [value for _, value in results] == [300.0, 14.0, 600.0, 600.0] * 30
+    assert sorted(fleet.map("add", [(1,), (1, 2)] * 50)) == list(enumerate([6, 8] * 50))
 
 
 def mistakes_are_named(fleet: Fleet, folder: Path) -> None:
@@ -165,6 +189,8 @@ CHECKS: list[Check] = [
     a_hundred_megabytes_reach_everyone,
     what_was_published_before_is_replaced,
     an_exception_comes_with_its_traceback,
+    short_calls_travel_together_and_fail_alone,
+    calls_that_are_not_alike_keep_their_order,
     mistakes_are_named,
     results_that_nobody_wants_are_thrown_away,
     things_move_between_actors_all_at_once,

@@ -6,7 +6,7 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from rookery.errors import RookeryError
 from rookery.fleet.engine import Call, Engine, Failure, FleetError, Joined, Lost, Ref, Refused, Reply, WorkerId
@@ -14,6 +14,8 @@ from rookery.fleet.host import signature
 from rookery.fleet.wire import Message, MessageError
 
 _QUEUED_SECONDS = 0.01  # of work that may wait at a worker, so that it need not wait for the head
+_AHEAD = 64  # short calls that may wait at a worker
+_MESSAGES = 2  # in which short calls travel that wait at a worker: while it does one, the next is there
 _CHECK_SECONDS = 0.25  # between looks for overdue calls and stragglers
 _ATTEMPTS = 3  # workers that a call may take with it before it counts as the culprit
 _STRAGGLER = 3.0  # times the median duration, and at least a second
@@ -31,44 +33,49 @@ class RemoteError(RookeryError):
         self.add_note(f"In worker {worker}:\n{failure.traceback}")
 
 
+class Pace(NamedTuple):
+    """How many calls travel together, and how many a worker may hold before it gets no more."""
+
+    together: int
+    depth: int
+
+
 class Task:
-    """A call on its way: waiting, out at one worker or two, or done."""
+    """A call on its way, or a few that travel together: waiting, out at one worker or two, or done."""
 
     def __init__(
         self,
-        number: int,
-        method: str,
-        args: tuple[Any, ...],
+        call: Call,
         timeout: float | None,
         pinned: WorkerId | None = None,
         twice: bool = False,
         sink: deque[Task] | None = None,
     ) -> None:
         """`twice`: may be issued to two workers at once; `sink`: where it puts itself when it is done."""
-        self.number, self.method, self.args = number, method, args
+        self.call = call
         self.timeout, self.pinned, self.twice, self.sink = timeout, pinned, twice, sink
         self.at: list[WorkerId] = []
         self.issued = 0.0
         self.attempts = 0
         self.done = False
         self.worker: WorkerId | None = None
-        self._value: Any = None
-        self._error: RookeryError | None = None
+        self.values: list[Any] = []
+        self.error: RookeryError | None = None
 
     @property
-    def refs(self) -> list[Ref]:
-        return [arg for arg in self.args if isinstance(arg, Ref)]
+    def method(self) -> str:
+        return self.call.method
 
-    def finish(self, worker: WorkerId | None, value: Any, error: RookeryError | None = None) -> None:
-        self.done, self.worker, self._value, self._error = True, worker, value, error
+    def finish(self, worker: WorkerId | None, values: list[Any], error: RookeryError | None = None) -> None:
+        self.done, self.worker, self.values, self.error = True, worker, values, error
         if self.sink is not None:
             self.sink.append(self)
 
     def result(self) -> Any:
         """What the method returned; raises what it raised."""
-        if self._error is not None:
-            raise self._error
-        return self._value
+        if self.error is not None:
+            raise self.error
+        return self.values[0] if self.values else None
 
 
 class _Seat:
@@ -78,6 +85,7 @@ class _Seat:
         self.worker = worker
         self.pinned: deque[Task] = deque()
         self.out: deque[Task] = deque()
+        self.calls = 0  # in what is out
         self.since = 0.0
 
 
@@ -95,17 +103,17 @@ class Dispatcher:
         self.news: list[str] = []
         self.on_joined: list[Callable[[WorkerId], None]] = []
         self.on_free: Callable[[Ref], object] = id
-        self._loads: list[dict[WorkerId, _Seat]] = [{} for _ in range(engine.traits.depth + 1)]
+        self._loads: list[dict[WorkerId, _Seat]] = [{} for _ in range(_AHEAD + 1)]
         self._pinned: dict[WorkerId, _Seat] = {}
-        self._short = 0.0  # smoothed seconds of a call
+        self._seconds: dict[str, float] = {}  # of a call, by method, smoothed
         self._durations: deque[float] = deque(maxlen=_REMEMBERED)
         self._checked = self._counted = time.monotonic()
         self._alone_since: float | None = self._counted
 
     def submit(self, task: Task) -> None:
         """Take a call on; it is sent as soon as its worker, or any, has room."""
-        self.open[task.number] = task
-        for ref in task.refs:
+        self.open[task.call.id] = task
+        for ref in task.call.refs.values():
             self.hold(ref)
         if task.pinned is None:
             self.waiting.append(task)
@@ -113,12 +121,12 @@ class Dispatcher:
             seat.pinned.append(task)
             self._pinned[seat.worker] = seat
         else:
-            self._finish(task, None, None, FleetError(f"worker {task.pinned} is gone"))
+            self._finish(task, None, [], FleetError(f"worker {task.pinned} is gone"))
 
     def abandon(self, task: Task) -> None:
         """Nobody waits for this call any more; if it is out already, its result is thrown away."""
         if not task.done:
-            self._finish(task, None, None)
+            self._finish(task, None, [])
 
     def hold(self, ref: Ref) -> None:
         """A published value is needed once more."""
@@ -131,13 +139,13 @@ class Dispatcher:
             del self.holds[ref]
             self.on_free(ref)
 
-    @property
-    def depth(self) -> int:
-        """How many calls a worker may hold: one, or as many as fill a moment if they are short."""
-        limit = self.engine.traits.depth
-        if not self._durations or self._short > _QUEUED_SECONDS:
-            return 1
-        return max(2, min(limit, int(_QUEUED_SECONDS / max(self._short, 1e-6))))
+    def pace(self, method: str) -> Pace:
+        """One call at a time, or as many as fill a moment if they are short, some of them travelling together."""
+        seconds = self._seconds.get(method, _QUEUED_SECONDS)
+        if seconds >= _QUEUED_SECONDS:
+            return Pace(1, 1)
+        calls = max(2, min(_AHEAD, int(_QUEUED_SECONDS / max(seconds, 1e-6))))
+        return Pace(max(1, calls // _MESSAGES), calls)
 
     def pump(self, timeout: float) -> None:
         """Send what can be sent, then wait up to `timeout` for something to happen and take it in."""
@@ -174,13 +182,13 @@ class Dispatcher:
         self._counted = now
 
     def _dispatch(self) -> None:
-        depth = self.depth
         for seat in list(self._pinned.values()):
-            while seat.pinned and len(seat.out) < depth:
+            while seat.pinned and seat.calls < self.pace(seat.pinned[0].method).depth:
                 self._send(seat.pinned.popleft(), seat)
             if not seat.pinned:
                 del self._pinned[seat.worker]
         while self.waiting:
+            depth = self.pace(self.waiting[0].method).depth
             room = next((seats for seats in self._loads[:depth] if seats), None)
             if room is None:
                 return
@@ -189,57 +197,59 @@ class Dispatcher:
     def _send(self, task: Task, seat: _Seat) -> None:
         if task.done:  # abandoned while it waited
             return
-        refs = {place: arg for place, arg in enumerate(task.args) if isinstance(arg, Ref)}
-        args = tuple(None if place in refs else arg for place, arg in enumerate(task.args))
-        call = Call(task.number, task.method, args, refs)
         now = time.monotonic()
         if not seat.out:
             seat.since = now
         task.at.append(seat.worker)
         task.issued = now
         self._shift(seat, task, None)
-        self.engine.send(seat.worker, call)
+        self.engine.send(seat.worker, task.call)
 
     def _shift(self, seat: _Seat, more: Task | None, less: Task | None) -> None:
         """Change what is out at a worker, and with it the worker's place among the idle and the loaded."""
-        self._loads[min(len(seat.out), len(self._loads) - 1)].pop(seat.worker, None)
+        self._loads[min(seat.calls, len(self._loads) - 1)].pop(seat.worker, None)
         if more is not None:
             seat.out.append(more)
+            seat.calls += len(more.call.args)
         if less is not None:
             seat.out.remove(less)
-        self._loads[min(len(seat.out), len(self._loads) - 1)][seat.worker] = seat
+            seat.calls -= len(less.call.args)
+        self._loads[min(seat.calls, len(self._loads) - 1)][seat.worker] = seat
 
     def _on_reply(self, reply: Reply) -> None:
         seat = self.seats.get(reply.worker)
-        task = next((task for task in seat.out if task.number == reply.call), None) if seat else None
+        task = next((task for task in seat.out if task.call.id == reply.call), None) if seat else None
         if seat is None or task is None:
             self.discarded += 1
             return
         self._shift(seat, None, task)
         seat.since = time.monotonic()
         self.busy += reply.seconds
-        self._short = reply.seconds if not self._durations else 0.9 * self._short + 0.1 * reply.seconds
+        seconds = reply.seconds / len(task.call.args)
+        self._seconds[task.method] = 0.9 * self._seconds.get(task.method, seconds) + 0.1 * seconds
         self._durations.append(reply.seconds)
         if task.done:
             self.discarded += 1
-        elif reply.failure is not None:
-            self._finish(task, reply.worker, None, RemoteError(reply.failure, task.method, reply.worker))
-        else:
-            self._finish(task, reply.worker, *self._read(reply.value, task))
+            return
+        failed = RemoteError(reply.failure, task.method, reply.worker) if reply.failure is not None else None
+        values, misread = self._read(reply.values, task)
+        self._finish(task, reply.worker, values, failed or misread)
 
-    def _read(self, value: Message | Any, task: Task) -> tuple[Any, RookeryError | None]:
+    def _read(self, values: Message | list[Any], task: Task) -> tuple[list[Any], RookeryError | None]:
         """What a method returned, as the type that it says it returns."""
-        if not isinstance(value, Message):
-            return value, None
+        if not isinstance(values, Message):
+            return values, None
         try:
-            return value.read(signature(self.kind, task.method).result), None
+            return values.read(signature(self.kind, task.method).results), None
         except MessageError as error:
-            return None, FleetError(f"{task.method} returned something else than its annotation says: {error}")
+            return [], FleetError(f"{task.method} returned something else than its annotation says: {error}")
 
-    def _finish(self, task: Task, worker: WorkerId | None, value: Any, error: RookeryError | None = None) -> None:
-        task.finish(worker, value, error)
-        self.open.pop(task.number, None)
-        for ref in task.refs:
+    def _finish(
+        self, task: Task, worker: WorkerId | None, values: list[Any], error: RookeryError | None = None
+    ) -> None:
+        task.finish(worker, values, error)
+        self.open.pop(task.call.id, None)
+        for ref in task.call.refs.values():
             self.release(ref)
 
     def _on_joined(self, worker: WorkerId) -> None:
@@ -275,7 +285,7 @@ class Dispatcher:
         for task in reversed(seat.out):
             self._recover(task, event, task is culprit)
         for task in seat.pinned:
-            self._finish(task, event.worker, None, FleetError(f"worker {event.worker} is lost: {event.reason}"))
+            self._finish(task, event.worker, [], FleetError(f"worker {event.worker} is lost: {event.reason}"))
 
     def _recover(self, task: Task, event: Lost, culprit: bool) -> None:
         """A call that was out at a worker which is no more."""
@@ -284,12 +294,12 @@ class Dispatcher:
             return
         task.attempts += culprit
         if task.pinned is not None:
-            self._finish(task, event.worker, None, FleetError(f"worker {event.worker} is lost: {event.reason}"))
+            self._finish(task, event.worker, [], FleetError(f"worker {event.worker} is lost: {event.reason}"))
         elif task.attempts >= _ATTEMPTS:
             reason = (
                 f"{task.attempts} workers were lost while they did {task.method}; the last one: {event.reason}"
             )
-            self._finish(task, event.worker, None, FleetError(reason))
+            self._finish(task, event.worker, [], FleetError(reason))
         else:
             self.reissued += 1
             self.waiting.appendleft(task)
@@ -304,7 +314,7 @@ class Dispatcher:
             if not self.engine.traits.survives:
                 raise FleetError(f"{what}, and with it {self.engine.name}'s whole job is lost")
             if not task.done and (task.attempts + 1 >= _ATTEMPTS or task.pinned is not None):
-                self._finish(task, seat.worker, None, FleetError(what))
+                self._finish(task, seat.worker, [], FleetError(what))
             self.engine.end(seat.worker)
             if self.engine.traits.elastic:
                 self.engine.add(1)

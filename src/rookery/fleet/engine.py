@@ -53,11 +53,15 @@ class Ref(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True):
-    """A method to be called with arguments; those at the positions in `refs` are published values."""
+    """A method to be called once for each tuple of arguments, one after the other, up to the first that raises.
+
+    All tuples are `width` long; at the positions in `refs`, all have the same published value.
+    """
 
     id: int
     method: str
-    args: tuple[Any, ...] = ()
+    width: int = 0
+    args: Sequence[tuple[Any, ...]] = ((),)
     refs: dict[int, Ref] = {}
 
 
@@ -85,13 +89,13 @@ class Refused(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What became of a call; `value` is a message where the engine sends messages."""
+    """What became of a call; `values` are a list, or a message with one where the engine sends messages."""
 
     worker: WorkerId
     call: int
     seconds: float
     failure: Failure | None
-    value: Message | Any
+    values: Message | list[Any]
 
 
 class Lost(NamedTuple):
@@ -122,8 +126,6 @@ class Traits(NamedTuple):
     """The others go on when a worker dies."""
     deadlines: bool = True
     """A call that does not return is noticed."""
-    depth: int = 64
-    """How many short calls may wait at a worker at once."""
 
 
 class Engine(Protocol):

@@ -14,13 +14,13 @@ import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
 from rookery.errors import UserError
 from rookery.fleet.dispatch import Dispatcher, Task
-from rookery.fleet.engine import ActorSpec, FleetError, Move, Ref, WorkerId
+from rookery.fleet.engine import ActorSpec, Call, FleetError, Move, Ref, WorkerId
 from rookery.fleet.host import signature
 from rookery.fleet.specs import EngineSpec, Inline
 
@@ -103,7 +103,7 @@ class Fleet:
             self._hold(self._remembered.get(method, ()), args)
             self._remembered[method] = args
         self.ready()
-        tasks = {worker: self._task(method, args, timeout, pinned=worker) for worker in self.workers}
+        tasks = {worker: self._one(method, args, timeout, worker) for worker in self.workers}
         self._wait(tasks.values())
         return {worker: task.result() for worker, task in tasks.items() if worker in self._dispatcher.seats}
 
@@ -120,28 +120,28 @@ class Fleet:
         Arguments are taken only a little ahead of the workers.
         """
         self._check(method)
-        pending = iter(enumerate(calls))
-        numbers: dict[Task, int] = {}
+        parts = _Parts(calls)
+        numbers: dict[Task, int] = {}  # of the first call of each
         done: deque[Task] = deque()
-        exhausted = False
+        out = 0
         try:
             while True:
-                while not exhausted and len(numbers) < 2 + (self._dispatcher.depth + 1) * len(
-                    self._dispatcher.seats
-                ):
-                    following = next(pending, None)
-                    if following is None:
-                        exhausted = True
-                        break
-                    task = self._task(method, tuple(following[1]), timeout, twice=True, sink=done)
-                    numbers[task] = following[0]
+                together, depth = self._dispatcher.pace(method)
+                room = 2 + (depth + 1) * len(self._dispatcher.seats)
+                while out < room and (part := parts.take(together)):
+                    task = self._task(method, part.args, part.refs, timeout, twice=True, sink=done)
+                    numbers[task] = part.number
+                    out += len(part.args)
                 if not numbers:
                     return
                 if not done:
                     self._dispatcher.pump(_FOREVER)
                 while done:
                     task = done.popleft()
-                    yield numbers.pop(task), task.result()
+                    out -= len(task.call.args)
+                    yield from enumerate(task.values, numbers.pop(task))
+                    if task.error is not None:
+                        raise task.error
         finally:
             for task in numbers:
                 self._dispatcher.abandon(task)
@@ -170,7 +170,7 @@ class Fleet:
     ) -> Task:
         """Start a call on `worker`, or on whoever is idle first; `wait` for it, then ask for its `result()`."""
         self._check(method)
-        return self._task(method, args, timeout, pinned=worker)
+        return self._one(method, args, timeout, worker)
 
     def wait(self, tasks: Sequence[Task], at_least: int | None = None, timeout: float = _FOREVER) -> list[Task]:
         """Wait until `at_least` of these calls (or all) are done, and return those that are."""
@@ -199,12 +199,10 @@ class Fleet:
         if self.engine.transfer(moves, give, take):
             return
         sources = dict.fromkeys((move.source, move.source_key) for move in moves)
-        given = {source: self._task(give, (source[1],), None, pinned=source[0]) for source in sources}
+        given = {source: self._one(give, (source[1],), None, source[0]) for source in sources}
         self._wait(given.values())
         taken = [
-            self._task(
-                take, (move.target_key, given[move.source, move.source_key].result()), None, pinned=move.target
-            )
+            self._one(take, (move.target_key, given[move.source, move.source_key].result()), None, move.target)
             for move in moves
         ]
         self._wait(taken)
@@ -255,17 +253,31 @@ class Fleet:
         except AttributeError as error:
             raise UserError(str(error)) from None
 
-    def _task(
+    def _one(
         self,
         method: str,
         args: tuple[Any, ...],
+        timeout: float | None,
+        pinned: WorkerId | None,
+        sink: deque[Task] | None = None,
+    ) -> Task:
+        """A single call, on its way."""
+        plain, refs = _apart(args)
+        return self._task(method, (plain,), refs, timeout, pinned, sink=sink)
+
+    def _task(
+        self,
+        method: str,
+        args: Sequence[tuple[Any, ...]],
+        refs: dict[int, Ref],
         timeout: float | None,
         pinned: WorkerId | None = None,
         twice: bool = False,
         sink: deque[Task] | None = None,
     ) -> Task:
         limit = self.timeout if timeout is None else self._allowed(timeout)
-        task = Task(next(self._numbers), method, args, limit, pinned, twice, sink)
+        call = Call(next(self._numbers), method, len(args[0]), args, refs)
+        task = Task(call, limit, pinned, twice, sink)
         self._dispatcher.submit(task)
         return task
 
@@ -284,7 +296,7 @@ class Fleet:
     def _brief(self, worker: WorkerId) -> None:
         """Tell a worker that joins what all others were told."""
         for method, args in self._remembered.items():
-            self._task(method, args, None, pinned=worker)
+            self._one(method, args, None, worker)
         for gathering in self._gathers:
             gathering.begin(worker)
 
@@ -300,6 +312,43 @@ class Fleet:
         if ref in self._stale:
             self._stale.remove(ref)
             self.engine.retract(ref)
+
+
+class _Part(NamedTuple):
+    """Calls of a `map` that travel together: the number of the first, and their arguments."""
+
+    number: int
+    args: list[tuple[Any, ...]]
+    refs: dict[int, Ref]
+
+
+class _Parts:
+    """The calls of a `map`, taken as they are needed."""
+
+    def __init__(self, calls: Iterable[Sequence[Any]]) -> None:
+        self.pending = (_apart(tuple(args)) for args in calls)
+        self.taken = 0
+        self.following = next(self.pending, None)
+
+    def take(self, most: int) -> _Part | None:
+        """So many calls at most, all with as many arguments and the same published ones; None at the end."""
+        if self.following is None:
+            return None
+        first, refs = self.following
+        part = _Part(self.taken, [first], refs)
+        while (following := next(self.pending, None)) and len(part.args) < most:
+            if following[1] != refs or len(following[0]) != len(first):
+                break
+            part.args.append(following[0])
+        self.following = following
+        self.taken += len(part.args)
+        return part
+
+
+def _apart(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[int, Ref]]:
+    """Arguments without the published ones among them, and those by their place."""
+    refs = {place: arg for place, arg in enumerate(args) if isinstance(arg, Ref)}
+    return (tuple(None if place in refs else arg for place, arg in enumerate(args)) if refs else args), refs
 
 
 class _Gather:
@@ -334,4 +383,4 @@ class _Gather:
     def _issue(self, worker: WorkerId) -> None:
         if worker in self.fleet._dispatcher.seats:
             args = tuple(self.fleet._published[arg.name] if isinstance(arg, Newest) else arg for arg in self.args)
-            self.issued.add(self.fleet._task(self.method, args, None, pinned=worker, sink=self.done))
+            self.issued.add(self.fleet._one(self.method, args, None, worker, self.done))

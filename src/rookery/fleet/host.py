@@ -6,7 +6,7 @@ import inspect
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -21,27 +21,27 @@ _KEPT = 2  # published values of one name that a worker remembers: the newest, a
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
-    """A reply as it travels: to which call, after how many seconds of work."""
-
-    call: int
-    seconds: float
-    failure: Failure | None = None
-    value: Any = None
-
-
-class RawAnswer(msgspec.Struct, frozen=True, array_like=True):
-    """A reply as it is read: the value waits until its type is known."""
+    """A reply as it travels: to which call, after how many seconds of work; what raised gave no value."""
 
     call: int
     seconds: float
     failure: Failure | None
-    value: msgspec.Raw
+    values: list[Any]
+
+
+class RawAnswer(msgspec.Struct, frozen=True, array_like=True):
+    """A reply as it is read: the values wait until their type is known."""
+
+    call: int
+    seconds: float
+    failure: Failure | None
+    values: msgspec.Raw
 
     @classmethod
     def to_reply(cls, worker: WorkerId, message: Message) -> Reply:
         """A reply that has come in from a worker."""
         answer: RawAnswer = message.read(cls)
-        return Reply(worker, answer.call, answer.seconds, answer.failure, message._replace(body=answer.value))
+        return Reply(worker, answer.call, answer.seconds, answer.failure, message._replace(body=answer.values))
 
 
 class _Asked(msgspec.Struct, frozen=True, array_like=True):
@@ -49,8 +49,9 @@ class _Asked(msgspec.Struct, frozen=True, array_like=True):
 
     id: int
     method: str
-    args: tuple[msgspec.Raw, ...] = ()
-    refs: dict[int, Ref] = {}
+    width: int
+    args: msgspec.Raw
+    refs: dict[int, Ref]
 
 
 class Host:
@@ -68,19 +69,26 @@ class Host:
         return pack_answer(self._perform(asked, message))
 
     def _perform(self, asked: _Asked, message: Message) -> Answer:
+        values: list[Any] = []
+        failure = None
         started = time.perf_counter()
         try:
-            kinds = signature(self.kind, asked.method).arguments
-            args = [
-                self._published(asked.refs[place], kind)
-                if place in asked.refs
-                else wire.read(raw, kind, message.apart)
-                for place, (raw, kind) in enumerate(zip(asked.args, _enough(kinds, len(asked.args)), strict=False))
-            ]
-            value = getattr(self.actor, asked.method)(*args)
+            calls = self._arguments(asked, message)
+            method = getattr(self.actor, asked.method)
+            values.extend(method(*args) for args in calls)  # keeps what came before one that raises
         except Exception as error:  # noqa: BLE001  (whatever an actor raises is for its caller)
-            return Answer(asked.id, time.perf_counter() - started, describe(error))
-        return Answer(asked.id, time.perf_counter() - started, None, value)
+            failure = describe(error)
+        return Answer(asked.id, time.perf_counter() - started, failure, values)
+
+    def _arguments(self, asked: _Asked, message: Message) -> Sequence[Sequence[Any]]:
+        """The arguments of each call, as the types that the method says it takes."""
+        kinds = signature(self.kind, asked.method).at(asked.width)
+        sent = tuple(None if place in asked.refs else kind for place, kind in enumerate(kinds))
+        calls: list[tuple[Any, ...]] = wire.read(asked.args, _calls_of(sent), message.apart)
+        if not asked.refs:
+            return calls
+        published = {place: self._published(ref, kinds[place]) for place, ref in asked.refs.items()}
+        return [[published.get(place, arg) for place, arg in enumerate(args)] for args in calls]
 
     def take_over(self, method: str, key: int, given: Message) -> Failure | None:
         """Call `method(key, value)` with what another host answered; returns what went wrong, here or there."""
@@ -88,8 +96,9 @@ class Host:
         if answer.failure is not None:
             return answer.failure
         try:
-            kind = _enough(signature(self.kind, method).arguments, 2)[1]
-            getattr(self.actor, method)(key, wire.read(answer.value, kind, given.apart))
+            kind = signature(self.kind, method).at(2)[1]
+            (value,) = wire.read(answer.values, tuple[kind], given.apart)  # type: ignore[valid-type]
+            getattr(self.actor, method)(key, value)
         except Exception as error:  # noqa: BLE001  (whatever an actor raises is for its caller)
             return describe(error)
         return None
@@ -127,18 +136,23 @@ def close_actor(actor: Any) -> None:
 
 
 def pack_answer(answer: Answer) -> Message:
-    """An answer as a message; a value that cannot travel is the actor's failure."""
+    """An answer as a message; a value that cannot travel is the actor's failure, and takes the others with it."""
     try:
         return wire.pack(answer)
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
-        return wire.pack(Answer(answer.call, answer.seconds, describe(error)))
+        return wire.pack(Answer(answer.call, answer.seconds, describe(error), []))
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """The types of a method's arguments, one after the other, and of what it returns; Any where none is said."""
+    """The types of a method's arguments, one after the other; Any where none is said."""
 
     arguments: tuple[Any, ...]
-    result: Any
+    results: Any
+    """The type of what several calls return."""
+
+    def at(self, width: int) -> tuple[Any, ...]:
+        """The types of so many arguments; what a method takes beyond its named ones may be anything."""
+        return (*self.arguments, *[Any] * (width - len(self.arguments)))[:width]
 
 
 @cache
@@ -149,7 +163,7 @@ def signature(kind: type, method: str) -> Signature:
         raise AttributeError(f"{kind.__name__} has no method '{method}'")
     hints = _hints(function)
     names = [name for name in inspect.signature(function).parameters if name != "self"]
-    return Signature(tuple(hints.get(name, Any) for name in names), hints.get("return", Any))
+    return Signature(tuple(hints.get(name, Any) for name in names), list[hints.get("return", Any)])  # type: ignore[misc]
 
 
 def _hints(function: Any) -> dict[str, Any]:
@@ -160,9 +174,10 @@ def _hints(function: Any) -> dict[str, Any]:
     return {name: Any if hint is type(None) else hint for name, hint in hints.items()}
 
 
-def _enough(kinds: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-    """Types for `count` arguments: what a method takes beyond its named ones may be anything."""
-    return (*kinds, *[Any] * (count - len(kinds)))
+@cache
+def _calls_of(kinds: tuple[Any, ...]) -> Any:
+    """The type of the arguments of several calls."""
+    return list[tuple[kinds]]  # type: ignore[valid-type]
 
 
 def describe(error: BaseException) -> Failure:

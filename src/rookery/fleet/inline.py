@@ -27,7 +27,7 @@ class InlineEngine:
     """Each worker is an actor here; a call is done when its reply is waited for."""
 
     name = "inline"
-    traits = Traits(deadlines=False, depth=1)
+    traits = Traits(deadlines=False)
 
     def __init__(self, workers: int = 1) -> None:
         self.expected = workers
@@ -65,15 +65,17 @@ class InlineEngine:
 
     def _perform(self, worker: WorkerId, call: Call) -> Event:
         started = time.perf_counter()
-        value, failure = None, None
+        values: list[Any] = []
+        failure = None
         try:
-            args = [
-                self.values[call.refs[place]] if place in call.refs else arg for place, arg in enumerate(call.args)
-            ]
-            value = getattr(self.actors[worker], call.method)(*args)
+            method = getattr(self.actors[worker], call.method)
+            published = {place: self.values[ref] for place, ref in call.refs.items()}
+            for args in call.args:
+                given = (published.get(place, arg) for place, arg in enumerate(args)) if published else args
+                values.append(method(*given))
         except Exception as error:  # noqa: BLE001  (whatever an actor raises is for its caller)
             failure = describe(error)
-        return Reply(worker, call.id, time.perf_counter() - started, failure, value)
+        return Reply(worker, call.id, time.perf_counter() - started, failure, values)
 
     def publish(self, ref: Ref, value: Any) -> Ref:
         self.values[ref] = value

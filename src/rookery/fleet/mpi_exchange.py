@@ -43,7 +43,7 @@ def carry_out(plan: Exchange, post: Post, host: Host | None) -> Failure | None:
 def _given(plan: Exchange, move: Move, host: Host | None) -> Buffer:
     """What this rank gives for a move: the answer to its `give`, be it a failure."""
     assert host is not None
-    return framed([host.answer(wire.pack(Call(0, plan.give, (move.source_key,))))])
+    return framed([host.answer(wire.pack(Call(0, plan.give, 1, ((move.source_key,),))))])
 
 
 def _point_to_point(plan: Exchange, post: Post, given: dict[int, Buffer]) -> dict[int, Buffer]:

@@ -230,7 +230,7 @@ class _Host:
 
     def give(self, method: str, key: int) -> _Sent:
         """What the actor gives, or the failure to do so, on its way to another actor."""
-        return _sent(self.host.answer(wire.pack(Call(0, method, (key,)))))
+        return _sent(self.host.answer(wire.pack(Call(0, method, 1, ((key,),)))))
 
     def take(self, method: str, key: int, given: _Sent) -> bytes | None:
         """Hand over what another actor gave; returns what went wrong."""

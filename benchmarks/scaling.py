@@ -22,7 +22,7 @@ from rookery.rollout.shared import SharedEvaluator
 
 SECONDS = 20.0
 EVALUATION = 1.0
-FLEETS = (500, 2000, 4000)
+FLEETS = (500, 2000, 8000)
 
 
 def measure() -> list[dict[str, Any]]:

@@ -96,7 +96,7 @@ def sleep(descriptor: int, seconds: float) -> None:
 
 def _answer(message: Message) -> Message:
     """What `Evaluator.evaluate(context, trials)` could have returned."""
-    number, _, (_, trials), _ = message.read(tuple[int, str, tuple[Any, list[Trial]], Any])
+    number, _, _, calls, _ = message.read(tuple[int, str, int, list[tuple[Any, list[Trial]]], Any])
     results = [
         Result(
             id=trial.candidate.id,
@@ -104,6 +104,7 @@ def _answer(message: Message) -> Message:
             returns=(1.0,) * len(trial.seeds),
             lengths=(_STEPS,) * len(trial.seeds),
         )
+        for _, trials in calls
         for trial in trials
     ]
-    return wire.pack(Answer(number, 1.0, None, results))
+    return wire.pack(Answer(number, 1.0, None, [results]))

@@ -12,6 +12,8 @@ import time
 from importlib import import_module
 from pathlib import Path
 
+from benchmarks.report import main as write_pages
+
 RESULTS = Path(__file__).parent / "results"
 NAMES = ("throughput", "evotorch", "startup", "memory", "solve", "dispatch", "publishing", "engines", "scaling")
 
@@ -30,6 +32,7 @@ def main() -> None:
             print("  " + ", ".join(f"{key} {value}" for key, value in row.items()), flush=True)
         report = {"measured": time.strftime("%Y-%m-%d"), "python": platform.python_version(), "rows": rows}
         (RESULTS / f"{name}.json").write_text(json.dumps(report, indent=2) + "\n")
+        write_pages()
 
 
 main()

@@ -14,7 +14,7 @@ import pytest
 
 import rookery
 from rookery.evolution.strategy import AnyStrategy
-from rookery.genomes import materialise
+from rookery.genomes import Materialiser, ParameterSpace
 from rookery.rollout.results import Candidate, Result
 
 ROOT = Path(__file__).parent.parent
@@ -52,7 +52,9 @@ def sphere() -> Callable[..., list[Result]]:
     """The results of candidates whose fitness is minus the squared distance from zero."""
 
     def evaluate(strategy: AnyStrategy, state: Any, candidates: Sequence[Candidate]) -> list[Result]:
-        vectors = materialise([candidate.genome for candidate in candidates], strategy.centre(state))
+        centre = strategy.centre(state)
+        make = Materialiser(ParameterSpace.flat(centre.size))
+        vectors = make([candidate.genome for candidate in candidates], centre)
         fitness = -np.square(vectors.astype(np.float64)).sum(axis=1)
         return [
             Result(id=candidate.id, fitness=value, signs=value, returns=(value,), lengths=(5,), limited=1)

@@ -3,11 +3,14 @@
 import importlib.util
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import typer
 
+from benchmarks import report
 from rookery.cli import app
 
 ROOT = Path(__file__).parent.parent
@@ -72,3 +75,20 @@ def test_table_of_keys_is_up_to_date():
     spec.loader.exec_module(make_keys)
     written = (ROOT / "docs" / "keys.md").read_text(encoding="utf-8")
     assert written == make_keys.page(), "write it again with `python docs/make_keys.py`"
+
+
+def test_tables_of_figures_are_those_that_were_measured():
+    for page in report.PAGES:
+        written = (ROOT / page).read_text(encoding="utf-8")
+        assert written == report.filled(written), f"{page}: fill it again with `python -m benchmarks.report`"
+
+
+@pytest.mark.parametrize("engine", ["Process(workers=2)", "Inline()"])
+def test_the_actor_of_the_fleet_page_throws_darts(engine, tmp_path):
+    actor, program = re.findall(r"```python\n(.*?)```", (ROOT / "docs/fleet.md").read_text(), re.DOTALL)
+    (tmp_path / "pi.py").write_text(actor)
+    (tmp_path / "main.py").write_text(
+        program.replace("Process(workers=2)", engine).replace(", Process", ", Process, Inline")
+    )
+    done = subprocess.run([sys.executable, "main.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("3.14"), done.stderr

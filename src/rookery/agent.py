@@ -14,7 +14,6 @@ from rookery.errors import RookeryError
 from rookery.evolution.generation import Progress, fresh_episodes
 from rookery.experiment import Experiment, load_experiment
 from rookery.fleet.specs import cores
-from rookery.genomes import materialise
 from rookery.policies import Policy
 from rookery.rollout.evaluate import Evaluator
 from rookery.rollout.lane import Lane
@@ -48,7 +47,9 @@ class Agent:
         self.evaluator = make_evaluator(self.experiment)
         strategy = experiment.algorithm
         centre = strategy.centre(progress.strategy)
-        self.vector: NDArray[np.float32] = materialise([strategy.champion(progress.strategy)], centre)[0]
+        self.vector: NDArray[np.float32] = self.evaluator.materialise(
+            [strategy.champion(progress.strategy)], centre
+        )[0]
 
     @property
     def policy(self) -> Policy:

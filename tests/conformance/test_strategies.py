@@ -14,7 +14,7 @@ from rookery.evolution import ES, Algorithm
 from rookery.evolution.es import StepLimit
 from rookery.evolution.optimisers import SGD
 from rookery.evolution.strategy import AnyStrategy
-from rookery.genomes import ParameterSpace, materialise
+from rookery.genomes import Materialiser, ParameterSpace
 from rookery.policies import Moments
 from rookery.rollout.results import WORST, Result
 from rookery.store.codec import decode, encode
@@ -50,7 +50,7 @@ def advance(strategy: AnyStrategy, state: Any, sphere: Sphere, generations: int)
 
 
 def champion(strategy: AnyStrategy, state: Any) -> np.ndarray[Any, Any]:
-    return materialise([strategy.champion(state)], strategy.centre(state))[0]
+    return Materialiser(SPACE)([strategy.champion(state)], strategy.centre(state))[0]
 
 
 def test_every_registered_strategy_is_tested_here() -> None:

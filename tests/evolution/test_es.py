@@ -14,7 +14,7 @@ from rookery.evolution import ES, ESState, es
 from rookery.evolution.es import StepLimit
 from rookery.evolution.optimisers import SGD, Adam
 from rookery.evolution.shaping import shape
-from rookery.genomes import ParameterSpace, materialise
+from rookery.genomes import Materialiser, ParameterSpace
 from rookery.rollout.results import Result
 
 SPACE = ParameterSpace.flat(30)
@@ -28,7 +28,7 @@ def generation(
     """The state after one more generation, and its gradient as the plain sum that a textbook writes."""
     state, asked = strategy.ask(state)
     results = [Result(**{**_fields(result), **changes}) for result in sphere(strategy, state, asked)]
-    vectors = materialise([candidate.genome for candidate in asked], state.theta).astype(np.float64)
+    vectors = Materialiser(SPACE)([candidate.genome for candidate in asked], state.theta).astype(np.float64)
     noise = (vectors - state.theta) / state.sigma
     weights = shape(results, strategy.shaping).astype(np.float64)
     return strategy.tell(state, results), (weights[:, None] * noise).sum(axis=0) / strategy.population
@@ -71,7 +71,7 @@ def test_mirrored_pairs_share_a_group_and_an_odd_one_stands_alone() -> None:
     strategy = ES(population=5)
     _, asked = strategy.ask(strategy.init(0, SPACE, START))
     assert [candidate.group for candidate in asked] == [0, 0, 1, 1, 2]
-    offsets = materialise([candidate.genome for candidate in asked], START) - START
+    offsets = Materialiser(SPACE)([candidate.genome for candidate in asked], START) - START
     np.testing.assert_allclose(offsets[0], -offsets[1], atol=1e-6)
     np.testing.assert_allclose(offsets[2], -offsets[3], atol=1e-6)
     assert offsets.std() == pytest.approx(0.1, rel=0.3)

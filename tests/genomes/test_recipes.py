@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rookery.genomes import Parameter, ParameterSpace, SignedSeed, Vector, materialise
+from rookery.genomes import Materialiser, Parameter, ParameterSpace, SignedSeed, Vector
 from rookery.genomes.recipes import noise
 
 CENTRE = np.linspace(-1, 1, 50, dtype=np.float32)
+materialise = Materialiser(ParameterSpace.flat(50))
 
 
 def test_a_signed_seed_is_noise_on_the_centre_and_its_mirror_image_is_the_other_side() -> None:

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.envs import Env, make
-from rookery.genomes import Genome, SignedSeed, Vector, materialise
+from rookery.genomes import Genome, Materialiser, ParameterSpace, SignedSeed, Vector
 from rookery.policies import LSTM, MLP, Actions, Elman, Moments, Network, Normaliser
 from rookery.rollout import evaluate, lane
 from rookery.rollout.evaluate import Evaluator
@@ -145,7 +145,7 @@ def episode(evaluator: Evaluator, vector: Any, seed: int, carry: Any = None) -> 
 def test_results_are_those_of_episodes_played_by_hand(evaluator: Evaluator) -> None:
     genome = SignedSeed(3, 0, 0, 1, 1.0)
     given = context(evaluator)
-    (vector,) = materialise([genome], given.centre)
+    (vector,) = Materialiser(ParameterSpace.flat(given.centre.size))([genome], given.centre)
     asked = [Trial(Candidate(n, genome), (5, 6), observe=True) for n in range(4)]
     played = [episode(evaluator, vector, seed) for seed in (5, 6)]
     for result in evaluator.evaluate(given, asked):

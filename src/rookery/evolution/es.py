@@ -35,7 +35,7 @@ class StepLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     growth: Annotated[float, Meta(gt=1, description="by how much it grows then")] = 1.5
 
 
-class ESState(msgspec.Struct, frozen=True, eq=False):
+class ESState(msgspec.Struct, frozen=True, eq=False, tag="es"):
     """Everything: where the search stands, and what has come back for the generation that is out."""
 
     seed: int

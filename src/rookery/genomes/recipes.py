@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -35,21 +33,3 @@ def noise(
 ) -> NDArray[np.float32]:
     """The standard normal vector that (seed, generation, index) names, drawn into `out` where there is one."""
     return stream(seed, "noise", generation, index).standard_normal(size, dtype=np.float32, out=out)
-
-
-def materialise(genomes: Sequence[Genome], centre: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The parameters of many genomes, one row each; neighbours that share a noise vector draw it once."""
-    matrix = np.empty((len(genomes), centre.size), np.float32)
-    drawn: tuple[int, int, int] | None = None
-    perturbation = np.empty_like(centre)
-    for number, genome in enumerate(genomes):
-        if isinstance(genome, Vector):
-            matrix[number] = genome.values
-            continue
-        key = (genome.seed, genome.generation, genome.index)
-        if key != drawn:
-            noise(*key, centre.size, out=perturbation)
-            drawn = key
-        np.multiply(perturbation, np.float32(genome.sign * genome.sigma), out=matrix[number])
-        matrix[number] += centre
-    return matrix

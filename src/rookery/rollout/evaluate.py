@@ -12,7 +12,7 @@ from itertools import groupby
 import numpy as np
 
 from rookery.envs import Arena, Env, arena
-from rookery.genomes import materialise
+from rookery.genomes import Materialiser
 from rookery.policies import Policy, PolicySpec
 from rookery.rollout.lane import Lane
 from rookery.rollout.results import Context, Result, Trial
@@ -28,6 +28,7 @@ class Evaluator:
         self.env = env
         self.arena: Arena = arena(env)
         self.policy = Policy(network, self.arena.spaces)
+        self.materialise = Materialiser(self.policy.space)
         self.threads = threads
 
     def evaluate(self, context: Context, trials: Sequence[Trial]) -> list[Result]:
@@ -55,7 +56,7 @@ class Evaluator:
     def _evaluate_batch(self, context: Context, trials: list[Trial]) -> list[Result]:
         lane = Lane(self.arena, self.policy, self.policy.scaling(context.moments), trials, self.threads)
         try:
-            lane.start(materialise([trial.candidate.genome for trial in trials], context.centre))
+            lane.start(self.materialise([trial.candidate.genome for trial in trials], context.centre))
             while len(lane.alive):
                 lane.finish_step()
                 if len(lane.alive):

@@ -32,7 +32,7 @@ def main() -> None:
             print("  " + ", ".join(f"{key} {value}" for key, value in row.items()), flush=True)
         report = {"measured": time.strftime("%Y-%m-%d"), "python": platform.python_version(), "rows": rows}
         (RESULTS / f"{name}.json").write_text(json.dumps(report, indent=2) + "\n")
-        write_pages()
+    write_pages()
 
 
 main()

@@ -1,7 +1,7 @@
 """Environment steps per second of whole generations, against EvoTorch's GymNE with two actors.
 
-Same environment, same network, same population, an episode per candidate. Ours keeps its centre where it is, so
-that both see the short episodes of untrained policies, which are the dearest.
+Same environment, network and population, an episode per candidate; ours has two worker processes. Its centre stays
+where it is, so that both see the short episodes of untrained policies, which are the dearest.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from threadpoolctl import threadpool_limits
 from rookery.agent import make_evaluator
 from rookery.evolution.generation import Progress, absorb, plan
 from rookery.experiment import load_experiment
+from rookery.fleet import Process
 from rookery.policies import Moments
+from rookery.rollout.shared import SharedEvaluator
 
 ROUNDS = 3
 SECONDS = 10.0
@@ -49,16 +52,15 @@ def _ours(population: int, normalise: bool) -> tuple[float, float]:
     normaliser = "policy.normaliser.share=1.0" if normalise else "policy.normaliser=null"
     fixed = ["lr=1e-12", "sigma=0.1", f"population={population}", "champion_share=0", normaliser]
     experiment = load_experiment("lander", ["hidden=[32,32]", *fixed])
-    with threadpool_limits(1):
-        evaluator = make_evaluator(experiment)
-        state = experiment.algorithm.init(experiment.seed, evaluator.policy.space)
+    shared = SharedEvaluator(experiment.env, experiment.policy, Process(workers=2))
+    with threadpool_limits(1), closing(shared):
+        state = experiment.algorithm.init(experiment.seed, make_evaluator(experiment).policy.space)
         progress = Progress(0, 0, 0, state, Moments.empty(8) if normalise else None)
         start = time.perf_counter()
         while (seconds := time.perf_counter() - start) < SECONDS:
             planned = plan(experiment, progress)
-            progress = absorb(
-                experiment, progress, planned, evaluator.evaluate(planned.context, planned.candidates)
-            )
+            results = shared.evaluate(planned.context, planned.candidates)
+            progress = absorb(experiment, progress, planned, results)
     return progress.steps / seconds, progress.steps / progress.episodes
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
-PAGES = ("README.md", "docs/benchmarks.md", "docs/scaling.md")
+PAGES = ("README.md", "docs/benchmarks.md", "docs/scaling.md", "docs/algorithms/es.md")
 
 _TABLE = re.compile(r"<!-- table: (\w+) -->\n.*?<!-- end -->", re.DOTALL)
 _TITLES = {  # columns that want more than their name

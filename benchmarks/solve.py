@@ -8,16 +8,27 @@ import tempfile
 from typing import Any
 
 from benchmarks.commands import rookery
+from rookery.experiment import load_experiment
 
-PROBLEMS = {"lander": (200.0, 10), "cartpole": (475.0, 5), "bipedal": (200.0, 3)}
+SEEDS = {
+    "lander": 10,
+    "cartpole": 5,
+    "cartpole-partial": 3,
+    "pendulum": 3,
+    "pendulum-lstm": 3,
+    "pendulum-partial": 3,
+    "bipedal": 3,
+}
 
 
 def measure() -> list[dict[str, Any]]:
     """One row per problem, over several seeds."""
-    return [_solve(preset, target, seeds) for preset, (target, seeds) in PROBLEMS.items()]
+    return [_solve(preset, seeds) for preset, seeds in SEEDS.items()]
 
 
-def _solve(preset: str, target: float, seeds: int) -> dict[str, Any]:
+def _solve(preset: str, seeds: int) -> dict[str, Any]:
+    target = load_experiment(preset).stop.score
+    assert target is not None
     times, scores, steps = [], [], []
     with tempfile.TemporaryDirectory() as runs:
         for seed in range(seeds):

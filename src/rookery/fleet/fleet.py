@@ -9,11 +9,13 @@ and msgspec structs; what is not annotated arrives as plain data.
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
+from operator import length_hint
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -127,7 +129,9 @@ class Fleet:
         try:
             while True:
                 together, depth = self._dispatcher.pace(method)
-                room = 2 + (depth + 1) * len(self._dispatcher.seats)
+                seats = len(self._dispatcher.seats)
+                together = min(together, parts.left // (2 * seats + 1) + 1)  # the last ones are for everybody
+                room = 2 + (depth + 1) * seats
                 while out < room and (part := parts.take(together)):
                     task = self._task(method, part.args, part.refs, timeout, twice=True, sink=done)
                     numbers[task] = part.number
@@ -327,8 +331,14 @@ class _Parts:
 
     def __init__(self, calls: Iterable[Sequence[Any]]) -> None:
         self.pending = (_apart(tuple(args)) for args in calls)
+        self.count = length_hint(calls, sys.maxsize)
         self.taken = 0
         self.following = next(self.pending, None)
+
+    @property
+    def left(self) -> int:
+        """How many calls are still to be taken; very many where nobody knows."""
+        return self.count - self.taken
 
     def take(self, most: int) -> _Part | None:
         """So many calls at most, all with as many arguments and the same published ones; None at the end."""

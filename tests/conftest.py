@@ -19,6 +19,8 @@ from rookery.rollout.results import Candidate, Result
 
 ROOT = Path(__file__).parent.parent
 
+DIMENSIONS = 6  # of a sphere whose strategy has no centre
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -52,9 +54,10 @@ def sphere() -> Callable[..., list[Result]]:
     """The results of candidates whose fitness is minus the squared distance from zero."""
 
     def evaluate(strategy: AnyStrategy, state: Any, candidates: Sequence[Candidate]) -> list[Result]:
+        genomes = [candidate.genome for candidate in candidates]
         centre = strategy.centre(state)
-        make = Materialiser(ParameterSpace.flat(centre.size))
-        vectors = make([candidate.genome for candidate in candidates], centre)
+        make = Materialiser(ParameterSpace.flat(centre.size or DIMENSIONS))
+        vectors = make(genomes, centre, strategy.lineage(state))
         fitness = -np.square(vectors.astype(np.float64)).sum(axis=1)
         return [
             Result(id=candidate.id, fitness=value, signs=value, returns=(value,), lengths=(5,), limited=1)

@@ -90,6 +90,6 @@ def test_the_actor_of_the_fleet_page_throws_darts(engine, tmp_path):
     (tmp_path / "main.py").write_text(
         program.replace("Process(workers=2)", engine).replace(", Process", ", Process, Inline")
     )
-    program = [sys.executable, "main.py"]
-    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    start = [sys.executable, "main.py"]
+    done = subprocess.run(start, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.startswith("3.14"), done.stderr

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from rookery.errors import RookeryError
+from rookery.errors import RookeryError, UserError
 from rookery.evolution.generation import Progress, fresh_episodes
 from rookery.experiment import Experiment, load_experiment
 from rookery.fleet.specs import cores
+from rookery.genome_text import from_text, to_text
 from rookery.policies import Policy
 from rookery.rollout.evaluate import Evaluator
 from rookery.rollout.lane import Lane
@@ -45,10 +46,9 @@ class Agent:
             experiment, env=msgspec.structs.replace(experiment.env, reward_scale=1.0)
         )
         self.evaluator = make_evaluator(self.experiment)
-        strategy = experiment.algorithm
-        centre = strategy.centre(progress.strategy)
+        strategy, state = experiment.strategy, progress.strategy
         self.vector: NDArray[np.float32] = self.evaluator.materialise(
-            [strategy.champion(progress.strategy)], centre
+            [strategy.champion(state)], strategy.centre(state), strategy.lineage(state)
         )[0]
 
     @property
@@ -106,6 +106,24 @@ def load_agent(runs: Path, run: str, checkpoint: str) -> Agent:
     directory = RunDirectory.open(runs, run)
     progress, _ = directory.load(checkpoint, Progress)
     return Agent(directory.name, load_experiment(str(directory.experiment_path)), progress)
+
+
+def find_agent(runs: Path, run: str | None, genome: str | None, checkpoint: str, trusted: bool) -> Agent:
+    """The agent of a run, or of a text."""
+    if (run is None) == (genome is None):
+        raise UserError("name a run, or give --genome TEXT: one of the two")
+    if genome is None:
+        return load_agent(runs, str(run), checkpoint)
+    return Agent("genome", *from_text(genome, trusted))
+
+
+def describe_genome(directory: RunDirectory) -> tuple[str | None, str]:
+    """The text of a run's best champion, or why it has none."""
+    try:
+        progress, _ = directory.load("best", Progress)
+        return to_text(load_experiment(str(directory.experiment_path)), progress), ""
+    except RookeryError as error:
+        return None, str(error)
 
 
 def make_evaluator(experiment: Experiment) -> Evaluator:

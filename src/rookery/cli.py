@@ -31,6 +31,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program t
 EngineName = Annotated[str | None, typer.Option("--engine", help="Where the work is done: the same as engine=.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="How many workers: engine.workers=.")]
 Which = Annotated[str, typer.Option("--checkpoint", help="latest, best, or a generation.")]
+MaybeRun = Annotated[str | None, typer.Argument(metavar="[RUN]", help="Name or directory of a run.")]
+GenomeText = Annotated[
+    str | None, typer.Option("--genome", metavar="TEXT", help="In place of a run: what `rookery show` prints.")
+]
+Trust = Annotated[bool, typer.Option("--trust", help="Let the text of a genome name an environment of your own.")]
 Axis = Literal["steps", "generations", "seconds"]
 RUNS = Path("runs")
 
@@ -93,30 +98,34 @@ def list_runs(runs: Runs = RUNS, as_json: AsJson = False) -> None:
 
 @app.command()
 def show(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
-    """A run: how it stands, its checkpoints, its experiment."""
+    """A run: how it stands, its checkpoints, its champion's genome, its experiment."""
+    from rookery.agent import describe_genome
     from rookery.store.directory import RunDirectory
     from rookery.store.summary import print_details, summarise
 
     directory = RunDirectory.open(runs, run)
+    text, why_not = describe_genome(directory)
     if as_json:
-        _print_json(summarise(directory))
+        _print_json({**_plain(summarise(directory)), "genome": text})
     else:
-        print_details(summarise(directory), directory.experiment_path.read_text())
+        print_details(summarise(directory), text or f"none: {why_not}", directory.experiment_path.read_text())
 
 
 @app.command()
 def evaluate(
-    run: RunName,
+    run: MaybeRun = None,
+    genome: GenomeText = None,
     episodes: Annotated[int, typer.Option(min=1, help="Fresh episodes.")] = 100,
     checkpoint: Which = "best",
     number: Annotated[int, typer.Option("--seed", min=0, help="Another number draws other episodes.")] = 0,
+    trust: Trust = False,
     runs: Runs = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a run's agent on fresh episodes."""
-    from rookery.agent import load_agent
+    """Measure a run's agent, or that of a genome, on fresh episodes."""
+    from rookery.agent import find_agent
 
-    report = load_agent(runs, run, checkpoint).evaluate(episodes, number)
+    report = find_agent(runs, run, genome, checkpoint, trust).evaluate(episodes, number)
     if as_json:
         _print_json(report)
         return
@@ -128,19 +137,21 @@ def evaluate(
 
 @app.command()
 def render(
-    run: RunName,
+    run: MaybeRun = None,
+    genome: GenomeText = None,
     out: Annotated[Path | None, typer.Option(help="An .mp4 or .gif file [default: RUN.mp4].")] = None,
     checkpoint: Which = "best",
     episodes: Annotated[int, typer.Option(min=1, help="How many, one after the other.")] = 1,
     number: Annotated[int, typer.Option("--seed", min=0, help="Another number draws other episodes.")] = 0,
     fps: Annotated[int, typer.Option(min=1, help="Frames per second.")] = 50,
+    trust: Trust = False,
     runs: Runs = RUNS,
 ) -> None:
-    """Film a run's agent; the run may still be going on."""
-    from rookery.agent import load_agent
+    """Film a run's agent, or that of a genome; the run may still be going on."""
+    from rookery.agent import find_agent
     from rookery.observers.video import check_video_path, write_video
 
-    agent = load_agent(runs, run, checkpoint)
+    agent = find_agent(runs, run, genome, checkpoint, trust)
     path = out or Path(f"{agent.name}.mp4")
     check_video_path(path)
     write_video(agent.frames(episodes, number), path, fps)
@@ -261,6 +272,13 @@ def _explain(error: Any, command: Any) -> str:
         typed = message.split("'")[1]
         message = f"no command '{typed}'.{did_you_mean(typed, command.commands)}"
     return f"{message} (`{path} --help` shows what there is)"
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    import msgspec
+
+    plain: dict[str, Any] = msgspec.to_builtins(value)
+    return plain
 
 
 def _print_json(value: Any) -> None:

@@ -14,6 +14,8 @@ from msgspec import Meta
 from rookery.envs.spec import Env
 from rookery.errors import UserError, did_you_mean
 from rookery.evolution import ES, Algorithm
+from rookery.evolution.breeding import is_steady
+from rookery.evolution.strategy import AnyStrategy
 from rookery.fleet.specs import EngineSpec, Inline
 from rookery.policies import MLP, PolicySpec
 from rookery.settings import (
@@ -123,6 +125,22 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     genes: Annotated[dict[str, Range], Meta(description="filled from hyperparameters written as ranges")] = (
         msgspec.field(default_factory=dict)
     )
+
+    @property
+    def strategy(self) -> AnyStrategy:
+        """The algorithm, as what all of them are."""
+        return self.algorithm
+
+    @property
+    def kind(self) -> str:
+        """What the algorithm is called."""
+        return str(self.algorithm.__struct_config__.tag)
+
+    def __post_init__(self) -> None:
+        if is_steady(self.algorithm) and self.policy.normaliser is not None:
+            raise ValueError(
+                "algorithm.mode=steady needs policy.normaliser=null: its candidates never share statistics"
+            )
 
 
 class _Layer(NamedTuple):

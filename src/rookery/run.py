@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +18,8 @@ from rookery import __version__
 from rookery.agent import load_agent
 from rookery.envs import arena
 from rookery.errors import RookeryError, UserError
+from rookery.evolution.breeding import is_steady
+from rookery.evolution.flow import flow
 from rookery.evolution.generation import Plan, Progress, absorb, fresh_episodes, judge, plan, score
 from rookery.experiment import Experiment, experiment_yaml, load_experiment
 from rookery.observers import events
@@ -28,7 +30,7 @@ from rookery.observers.tensorboard import TensorBoard
 from rookery.policies import Moments, Policy
 from rookery.ranks import refuse_copies
 from rookery.rollout.results import Context, Result, Trial
-from rookery.rollout.shared import SharedEvaluator
+from rookery.rollout.shared import SharedEvaluator, Stream
 from rookery.signals import StopRequestedError, StopSignals
 from rookery.store.directory import RunDirectory
 from rookery.store.events import EventLog, History, history, read_events
@@ -95,6 +97,7 @@ class _Sitting:
         self.bus = Bus()
         self.signals = StopSignals()
         self.best = progress.best
+        self.stream: Stream | None = None
 
     @property
     def seconds(self) -> float:
@@ -127,9 +130,7 @@ class _Sitting:
                 self._validate(at_end=True)
                 return reason
             started = time.monotonic()
-            planned = plan(self.experiment, self.progress)
-            asked = time.monotonic()
-            results = self._evaluate(planned.context, [*planned.candidates, *planned.champion])
+            planned, asked, results = self._generation()
             evaluated = time.monotonic()
             self._check_failures(planned, results)
             champion = self._champion_score(planned, results)
@@ -142,12 +143,30 @@ class _Sitting:
             times = (asked - started, evaluated - asked, time.monotonic() - telling)
             self._report(planned, results, champion, times)
 
+    def _generation(self) -> tuple[Plan, float, list[Result]]:
+        """A generation's plan, when it was ready, and what became of it."""
+        strategy = self.experiment.strategy
+        if is_steady(strategy):
+            began = time.monotonic()
+            self.stream = self.stream or self.evaluator.stream(strategy.window)
+            with self._evaluating():
+                flowed, results = flow(self.experiment, strategy, self.progress, self.stream)
+            return flowed, began, results
+        planned = plan(self.experiment, self.progress)
+        asked = time.monotonic()
+        return planned, asked, self._evaluate(planned.context, [*planned.candidates, *planned.champion])
+
     def _evaluate(self, context: Context, trials: Sequence[Trial]) -> list[Result]:
+        with self._evaluating():
+            return self.evaluator.evaluate(context, trials)
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """A signal may come at any moment; what became of workers meanwhile is said afterwards."""
         with self.signals.interruptible():
-            results = self.evaluator.evaluate(context, trials)
+            yield
         for line in self.evaluator.fleet.news():
             self._notice(line)
-        return results
 
     def _limit_reached(self) -> str | None:
         stop, progress = self.experiment.stop, self.progress
@@ -214,7 +233,7 @@ class _Sitting:
         failed = [result.error for result in results if result.error]
         if not failed:
             return
-        everything = all(result.error for result in (results[: len(planned.candidates)] if planned else results))
+        everything = all(result.error for result in (planned.own(results) if planned else results))
         if everything or self.experiment.evaluation.on_error == "stop":
             self._boundary(final=True)
             whole = "every evaluation failed; the first: " if everything and len(results) > 1 else ""
@@ -234,7 +253,7 @@ class _Sitting:
         champion: float | None,
         times: tuple[float, float, float],
     ) -> None:
-        own = results[: len(planned.candidates)]
+        own = planned.own(results)
         earned = np.array([r.fitness for r in own if not r.failed]) / self.experiment.env.reward_scale
         steps, ended = sum(r.steps for r in results), sum(len(r.lengths) for r in results)
         ask, evaluate, tell = times
@@ -254,7 +273,7 @@ class _Sitting:
                 evaluate_seconds=evaluate,
                 tell_seconds=tell,
                 failed=sum(r.failed for r in own),
-                telemetry=self.experiment.algorithm.telemetry(self.progress.strategy),
+                telemetry=self.experiment.strategy.telemetry(self.progress.strategy),
                 fleet=self.evaluator.fleet.stats(),
             )
         )
@@ -268,7 +287,7 @@ class _Sitting:
             display,
             name=run.name,
             env=experiment.env.id,
-            algorithm=type(experiment.algorithm).__name__.lower(),
+            algorithm=experiment.kind,
             stop=experiment.stop,
             past=self.past,
         )
@@ -323,7 +342,7 @@ def _begin(experiment: Experiment, runs: Path) -> Progress:
     if experiment.policy.init_from:
         start, inherited = _inherit(experiment, policy, runs)
         moments = inherited if moments is not None and inherited is not None else moments
-    state = experiment.algorithm.init(experiment.seed, policy.space, start)
+    state = experiment.strategy.init(experiment.seed, policy.space, start)
     return Progress(0, 0, 0, state, moments)
 
 
@@ -342,10 +361,9 @@ def _inherit(experiment: Experiment, policy: Policy, runs: Path) -> tuple[NDArra
 
 def _refuse_genes(experiment: Experiment) -> None:
     if experiment.genes:
-        kind = type(experiment.algorithm).__name__.lower()
         name = next(iter(experiment.genes))
         raise UserError(
-            f"{name} is a range, and algorithm.type={kind} varies no hyperparameters: give it one value"
+            f"{name} is a range, and algorithm.type={experiment.kind} varies no hyperparameters: give it one value"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -10,13 +11,13 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from rookery.evolution import ES, Algorithm
+from rookery.evolution import ES, GA, Algorithm, RandomSearch
 from rookery.evolution.es import StepLimit
 from rookery.evolution.optimisers import SGD
 from rookery.evolution.strategy import AnyStrategy
-from rookery.genomes import Materialiser, ParameterSpace
+from rookery.genomes import Materialiser, ParameterSpace, SeedChain
 from rookery.policies import Moments
-from rookery.rollout.results import WORST, Result
+from rookery.rollout.results import WORST, Candidate, Result
 from rookery.store.codec import decode, encode
 
 Sphere = Callable[..., list[Result]]
@@ -34,8 +35,18 @@ STRATEGIES: dict[str, AnyStrategy] = {
     "es decoupled decay": ES(population=16, decay=0.01),
     "es decaying": ES(population=16, sigma_decay=0.99, sigma_min=0.01, lr_decay=0.99, lr_min=0.001),
     "es step limit": ES(population=16, step_limit=StepLimit(start=5)),
+    "ga": GA(population=16, truncation=5, sigma=0.1, elites=3),
+    "ga of one": GA(population=1, sigma=0.1),
+    "ga of one parent": GA(population=16, truncation=1, sigma=0.1, elites=1),
+    "ga decaying": GA(population=16, truncation=5, sigma=0.2, sigma_decay=0.98, sigma_min=0.05),
+    "ga steady": GA(population=16, truncation=5, sigma=0.1, elites=3, mode="steady", window=5),
+    "ga steady one by one": GA(population=16, truncation=5, sigma=0.1, mode="steady", window=1),
+    "ga steady with all out": GA(population=16, truncation=5, sigma=0.1, mode="steady", window=16),
+    "random search": RandomSearch(population=200, elites=3),
+    "random search steady": RandomSearch(population=200, elites=3, mode="steady", window=20),
 }
 CANNOT_SEARCH = ("es of one",)  # a rank among one says nothing
+GENERATIONS = {"es of two": 400, "ga of one": 400}  # in which to climb; 150 otherwise
 SPACE = ParameterSpace.flat(6)
 START = np.full(6, 1.0, np.float32)
 
@@ -43,14 +54,16 @@ every_strategy = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=ST
 
 
 def advance(strategy: AnyStrategy, state: Any, sphere: Sphere, generations: int) -> Any:
-    for _ in range(generations):
+    end = state.generation + generations
+    while state.generation < end:
         state, asked = strategy.ask(state)
         state = strategy.tell(state, sphere(strategy, state, asked))
     return state
 
 
 def champion(strategy: AnyStrategy, state: Any) -> np.ndarray[Any, Any]:
-    return Materialiser(SPACE)([strategy.champion(state)], strategy.centre(state))[0]
+    make = Materialiser(SPACE)
+    return make([strategy.champion(state)], strategy.centre(state), strategy.lineage(state))[0]
 
 
 def test_every_registered_strategy_is_tested_here() -> None:
@@ -58,22 +71,45 @@ def test_every_registered_strategy_is_tested_here() -> None:
     assert {type(strategy) for strategy in STRATEGIES.values()} == set(registered)
 
 
-@every_strategy
-def test_it_asks_for_a_population_and_then_for_nothing_until_all_is_told(
-    strategy: AnyStrategy, sphere: Sphere
-) -> None:
+@pytest.mark.parametrize("name", [name for name in STRATEGIES if "steady" not in name])
+def test_it_asks_for_a_population_and_then_for_nothing_until_all_is_told(name: str, sphere: Sphere) -> None:
+    strategy = STRATEGIES[name]
     state = strategy.init(0, SPACE)
     seen: set[int] = set()
     for _ in range(3):
         state, asked = strategy.ask(state)
         ids = {candidate.id for candidate in asked}
-        assert len(asked) == len(ids) == strategy.population
+        assert sum(not candidate.fresh for candidate in asked) == strategy.population
+        assert len(asked) == len(ids)
         assert not ids & seen
         seen |= ids
         results = sphere(strategy, state, asked)
         for result in results:
             assert strategy.ask(state)[1] == []
             state = strategy.tell(state, [result])
+
+
+@pytest.mark.parametrize("name", [name for name in STRATEGIES if "steady" in name])
+def test_a_steady_one_asks_for_as_many_as_were_told_and_knows_which_are_out(name: str, sphere: Sphere) -> None:
+    strategy: Any = STRATEGIES[name]
+    state = strategy.init(0, SPACE)
+    out: list[tuple[Candidate, SeedChain]] = []
+    asked_of: Counter[int | None] = Counter()
+    while state.generation < 3:
+        state, asked = strategy.ask(state)
+        out += [(candidate, strategy.lineage(state).whole(candidate.genome)) for candidate in asked]
+        assert len(out) == strategy.window
+        assert strategy.ask(state)[1] == []
+        for candidate in asked:
+            assert candidate.id == asked_of.total()
+            asked_of[candidate.generation] += 1
+        again = [(c, strategy.lineage(state).whole(c.genome)) for c in strategy.out(state)]
+        assert [(c.id, c.generation, c.fresh, chain) for c, chain in again] == [
+            (c.id, c.generation, c.fresh, chain) for c, chain in out
+        ]
+        state = strategy.tell(state, sphere(strategy, state, [again[0][0]]))
+        del out[0]
+    assert all(asked_of[generation] > strategy.population for generation in range(3))
 
 
 @every_strategy
@@ -86,7 +122,8 @@ def test_results_may_come_in_any_order_in_parts_twice_and_among_strangers(
     for _ in range(3):
         one, asked = strategy.ask(one)
         results = sphere(strategy, one, asked)
-        new = [replace(result, id=result.id + strategy.population, fitness=1e9) for result in results]
+        ahead = results[-1].id - results[0].id + 1
+        new = [replace(result, id=result.id + ahead, fitness=1e9) for result in results]
         one = strategy.tell(one, results)
 
         other, _ = strategy.ask(other)
@@ -127,7 +164,7 @@ def test_a_state_that_was_stored_and_loaded_goes_on_the_same(strategy: AnyStrate
 @pytest.mark.parametrize("name", [name for name in STRATEGIES if name not in CANNOT_SEARCH])
 def test_it_climbs_to_the_top_of_a_sphere(name: str, sphere: Sphere) -> None:
     strategy = STRATEGIES[name]
-    state = advance(strategy, strategy.init(0, SPACE, START), sphere, 400 if name == "es of two" else 150)
+    state = advance(strategy, strategy.init(0, SPACE, START), sphere, GENERATIONS.get(name, 150))
     assert np.square(champion(strategy, state)).sum() < 0.05 * np.square(START).sum()
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rookery.evolution.optimisers import SGD, Adam, OptimiserState
 from rookery.evolution.shaping import Shaping, shape
-from rookery.genomes import Genome, ParameterSpace, SignedSeed, Vector
+from rookery.genomes import NO_LINEAGE, Genome, Lineage, ParameterSpace, SignedSeed, Vector
 from rookery.genomes.recipes import noise
 from rookery.rollout.results import Candidate, Result
 from rookery.streams import stream
@@ -113,6 +113,11 @@ class ES(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     def centre(self, state: ESState) -> NDArray[np.float32]:
         """What signed seeds are added to."""
         return state.theta
+
+    def lineage(self, state: ESState) -> Lineage:
+        """Nothing: signed seeds have no parents."""
+        del state
+        return NO_LINEAGE
 
     def champion(self, state: ESState) -> Genome:
         """The centre, without noise."""

@@ -55,45 +55,74 @@ class Plan(NamedTuple):
     candidates: list[Trial]
     champion: list[Trial]
 
+    def own(self, results: Sequence[Result]) -> list[Result]:
+        """The results of the candidates, the champion's and those of validations left out."""
+        pairs = zip(self.candidates, results[: len(self.candidates)], strict=True)
+        return [result for trial, result in pairs if not trial.candidate.fresh]
+
 
 def plan(experiment: Experiment, progress: Progress) -> Plan:
     """Ask the strategy, and fix all that the evaluation of its candidates depends on."""
-    strategy, evaluation, seed = experiment.algorithm, experiment.evaluation, experiment.seed
+    strategy = experiment.strategy
     state, asked = strategy.ask(progress.strategy)
-    normaliser = experiment.policy.normaliser
-    observing = streams.stream(seed, "observe", progress.generation).random(len(asked))
-    trials = [
-        Trial(
-            candidate,
-            _training_seeds(evaluation, seed, progress.generation, candidate.group),
-            observe=normaliser is not None and bool(chance < normaliser.share),
-            explore=(seed, progress.generation, candidate.id),
-        )
-        for candidate, chance in zip(asked, observing, strict=True)
-    ]
-    count = round(evaluation.champion_share * len(asked))
-    count = max(1, count) if evaluation.champion_share > 0 else 0
-    champion = Candidate(CHAMPION, strategy.champion(state))
-    fresh = [streams.seeds(seed, "champion", progress.generation, n, evaluation.episodes) for n in range(count)]
     return Plan(
         state,
-        Context(strategy.centre(state), progress.moments),
-        trials,
-        [Trial(champion, seeds) for seeds in fresh],
+        surroundings(experiment, progress),
+        trials(experiment, progress, asked),
+        champion(experiment, progress),
     )
+
+
+def surroundings(experiment: Experiment, progress: Progress) -> Context:
+    """What all evaluations from here have in common."""
+    strategy = experiment.strategy
+    return Context(strategy.centre(progress.strategy), progress.moments, strategy.lineage(progress.strategy))
+
+
+def trials(experiment: Experiment, progress: Progress, asked: Sequence[Candidate]) -> list[Trial]:
+    """The candidates with their episodes; those that are to be validated have fresh ones, and do not explore."""
+    evaluation, seed, normaliser = experiment.evaluation, experiment.seed, experiment.policy.normaliser
+    observing = streams.stream(seed, "observe", progress.generation).random(len(asked))
+    found = []
+    for candidate, chance in zip(asked, observing, strict=True):
+        generation = progress.generation if candidate.generation is None else candidate.generation
+        if candidate.fresh:
+            fresh = streams.seeds(seed, "elites", generation, candidate.group, candidate.fresh)
+            found.append(Trial(candidate, fresh))
+            continue
+        found.append(
+            Trial(
+                candidate,
+                _training_seeds(evaluation, seed, generation, candidate.group),
+                observe=normaliser is not None and bool(chance < normaliser.share),
+                explore=(seed, generation, candidate.id),
+            )
+        )
+    return found
+
+
+def champion(experiment: Experiment, progress: Progress) -> list[Trial]:
+    """The champion's own episodes of a generation."""
+    evaluation, strategy = experiment.evaluation, experiment.strategy
+    count = round(evaluation.champion_share * strategy.population)
+    count = max(1, count) if evaluation.champion_share > 0 else 0
+    deployed = Candidate(CHAMPION, strategy.champion(progress.strategy))
+    fresh = (
+        streams.seeds(experiment.seed, "champion", progress.generation, n, evaluation.episodes)
+        for n in range(count)
+    )
+    return [Trial(deployed, seeds) for seeds in fresh]
 
 
 def fresh_episodes(
     experiment: Experiment, progress: Progress, purpose: str, number: int, episodes: int
 ) -> tuple[Context, list[Trial]]:
     """The champion, as it would be deployed, on episodes that no other purpose uses."""
-    strategy = experiment.algorithm
-    champion = Candidate(CHAMPION, strategy.champion(progress.strategy))
+    deployed = Candidate(CHAMPION, experiment.strategy.champion(progress.strategy))
     seeds = streams.seeds(experiment.seed, purpose, number, 0, episodes)
     # Several trials rather than one: an evaluator divides its work by trials.
     parts = next(n for n in range(min(_PARTS, episodes), episodes + 1) if episodes % n == 0)
-    trials = [Trial(champion, seeds[part::parts]) for part in range(parts)]
-    return Context(strategy.centre(progress.strategy), progress.moments), trials
+    return surroundings(experiment, progress), [Trial(deployed, seeds[part::parts]) for part in range(parts)]
 
 
 def score(progress: Progress, results: Sequence[Result], reward_scale: float) -> Score:
@@ -121,7 +150,7 @@ def absorb(experiment: Experiment, progress: Progress, plan: Plan, results: Sequ
         generation=progress.generation + 1,
         steps=progress.steps + sum(result.steps for result in results),
         episodes=progress.episodes + sum(len(result.returns) for result in results),
-        strategy=experiment.algorithm.tell(plan.strategy, own),
+        strategy=experiment.strategy.tell(plan.strategy, own),
         moments=moments,
     )
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rookery.genomes import Genome, ParameterSpace
+from rookery.genomes import Genome, Lineage, ParameterSpace
 from rookery.rollout.results import Candidate, Result
 
 S = TypeVar("S")
@@ -30,6 +30,8 @@ class Strategy(Protocol[S]):
     def tell(self, state: S, results: Sequence[Result]) -> S: ...
 
     def centre(self, state: S) -> NDArray[np.float32]: ...
+
+    def lineage(self, state: S) -> Lineage: ...
 
     def champion(self, state: S) -> Genome: ...
 

@@ -1,4 +1,4 @@
-"""The recipes: a whole vector, or a signed seed on a centre that the workers already hold."""
+"""The recipes: a whole vector, or seeds from which the workers make one, on what they already hold."""
 
 from __future__ import annotations
 
@@ -25,7 +25,53 @@ class SignedSeed(msgspec.Struct, frozen=True, tag="signed_seed"):
     sigma: float
 
 
-Genome = Vector | SignedSeed
+class Link(msgspec.Struct, frozen=True, array_like=True):
+    """One mutation: sigma * noise(seed, generation, index), with the seed of the chain that it belongs to."""
+
+    generation: int
+    index: int
+    sigma: float
+
+
+class SeedChain(msgspec.Struct, frozen=True, tag="seed_chain"):
+    """Fresh parameters number `root` (None: the centre), and every mutation since then, the oldest first."""
+
+    seed: int
+    root: int | None
+    links: tuple[Link, ...] = ()
+
+
+class Child(msgspec.Struct, frozen=True, tag="child"):
+    """A chain that the workers hold, by its place in the lineage, with one more link; or the chain itself."""
+
+    parent: int
+    link: Link | None
+
+
+class Keyframe(msgspec.Struct, frozen=True, eq=False):
+    """What a chain comes to, so that chains which begin with it need not be made from their roots."""
+
+    chain: SeedChain
+    values: NDArray[np.float32]
+
+
+class Lineage(msgspec.Struct, frozen=True, eq=False):
+    """What the children of a generation are made from; it travels once, however many they are."""
+
+    chains: tuple[SeedChain, ...] = ()
+    keyframes: tuple[Keyframe, ...] = ()
+
+    def whole(self, genome: SeedChain | Child) -> SeedChain:
+        """A genome as a chain that stands for itself."""
+        if isinstance(genome, SeedChain):
+            return genome
+        parent = self.chains[genome.parent]
+        added = () if genome.link is None else (genome.link,)
+        return SeedChain(parent.seed, parent.root, (*parent.links, *added))
+
+
+Genome = Vector | SignedSeed | SeedChain | Child
+NO_LINEAGE = Lineage()
 
 
 def noise(

@@ -56,7 +56,8 @@ class Evaluator:
     def _evaluate_batch(self, context: Context, trials: list[Trial]) -> list[Result]:
         lane = Lane(self.arena, self.policy, self.policy.scaling(context.moments), trials, self.threads)
         try:
-            lane.start(self.materialise([trial.candidate.genome for trial in trials], context.centre))
+            genomes = [trial.candidate.genome for trial in trials]
+            lane.start(self.materialise(genomes, context.centre, context.lineage))
             while len(lane.alive):
                 lane.finish_step()
                 if len(lane.alive):

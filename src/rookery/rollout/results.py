@@ -9,18 +9,24 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rookery.genomes import Genome
+from rookery.genomes import NO_LINEAGE, Genome, Lineage
 from rookery.policies.normaliser import Moments
 
 
 class Candidate(msgspec.Struct, frozen=True, eq=False):
-    """A genome to be evaluated. Candidates of one `group` (a mirrored pair) are never given different seeds."""
+    """A genome to be evaluated. Candidates of one `group` (a mirrored pair) are never given different seeds.
+
+    `generation` is the one whose episodes it gets, None the one that is going on. A candidate with `fresh`
+    episodes is validated instead: it plays so many that nothing else uses, as it would be deployed.
+    """
 
     id: int
     genome: Genome
     group: int = 0
     parents: tuple[int, ...] = ()
     max_steps: int | None = None
+    generation: int | None = None
+    fresh: int = 0
 
 
 class Trial(msgspec.Struct, frozen=True, eq=False):
@@ -37,10 +43,11 @@ class Trial(msgspec.Struct, frozen=True, eq=False):
 
 
 class Context(msgspec.Struct, frozen=True, eq=False):
-    """What all trials of a generation share: the centre of the signed seeds, and the observations seen so far."""
+    """What all trials of a generation share: what genomes are made from, and the observations seen so far."""
 
     centre: NDArray[np.float32]
     moments: Moments | None = None
+    lineage: Lineage = NO_LINEAGE
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, eq=False):

@@ -81,12 +81,13 @@ def print_table(summaries: list[Summary]) -> None:
     Console().print(table)
 
 
-def print_details(summary: Summary, experiment: str) -> None:
+def print_details(summary: Summary, genome: str, experiment: str) -> None:
     """All about one run."""
     print_table([summary])
     kept = ", ".join(map(str, summary.checkpoints)) or "none"
     console = Console(highlight=False)
-    console.print(f"directory {summary.directory}; checkpoints {kept}\n", soft_wrap=True)
+    console.print(f"directory {summary.directory}; checkpoints {kept}", soft_wrap=True)
+    console.print(f"genome {genome}\n", soft_wrap=True, markup=False)
     console.print(experiment, end="", soft_wrap=True, markup=False)
 
 

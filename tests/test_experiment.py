@@ -82,7 +82,8 @@ def test_what_a_file_extends_may_be_missing_or_go_in_a_circle(folder: Path) -> N
     assert refusal(missing) == f"{missing}: extends: there is no file '{folder / 'nowhere.yaml'}'"
     preset = write(folder, "extends: landr")
     assert refusal(preset) == (
-        f"{preset}: extends: there is no preset 'landr'. Did you mean 'lander'? `rookery presets` lists them"
+        f"{preset}: extends: there is no preset 'landr'. "
+        "Did you mean 'lander' or 'lander-ga'? `rookery presets` lists them"
     )
     one, two = (
         write(folder, "extends: two.yaml", "one.yaml"),
@@ -95,7 +96,10 @@ def test_what_a_file_extends_may_be_missing_or_go_in_a_circle(folder: Path) -> N
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("lnder", "there is no preset 'lnder'. Did you mean 'lander'? `rookery presets` lists them"),
+        (
+            "lnder",
+            "there is no preset 'lnder'. Did you mean 'lander' or 'lander-ga'? `rookery presets` lists them",
+        ),
         ("zzz", "there is no preset 'zzz'. `rookery presets` lists them"),
         ("zzz.yaml", "there is no file 'zzz.yaml'"),
         ("./zzz", "there is no file 'zzz'"),

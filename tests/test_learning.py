@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from rookery.agent import load_agent
 from rookery.experiment import load_experiment
 from rookery.run import start
 
 
-def test_evolution_strategies_solve_cartpole(tmp_path: Path) -> None:
-    experiment = load_experiment("cartpole", ["stop.seconds=60"])
+@pytest.mark.parametrize(
+    ("preset", "overrides"),
+    [
+        ("cartpole", []),
+        ("cartpole-ga", []),
+        ("cartpole-ga", ["mode=steady", "window=16"]),
+        ("cartpole-ga", ["normaliser.share=0.5"]),
+    ],
+)
+def test_cartpole_is_solved(preset: str, overrides: list[str], tmp_path: Path) -> None:
+    experiment = load_experiment(preset, ["stop.seconds=60", *overrides])
     assert experiment.stop.score is not None
-    assert start(experiment, tmp_path, None, "cartpole", "quiet") == 0
-    agent = load_agent(tmp_path, "cartpole-1", "best")
+    assert start(experiment, tmp_path, None, preset, "quiet") == 0
+    agent = load_agent(tmp_path, f"{preset}-1", "best")
     assert agent.progress.validated is not None
     assert agent.progress.validated.mean >= experiment.stop.score
     report = agent.evaluate(100)

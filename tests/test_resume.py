@@ -112,6 +112,30 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(
     assert not list(tmp_path.rglob(".*.tmp"))
 
 
+OTHERS = {
+    "ga": ["cartpole-ga", *SMALL, "elite_episodes=3"],
+    "ga with statistics": ["cartpole-ga", *SMALL, "elite_episodes=3", "normaliser.share=0.5"],
+    "ga steady": ["cartpole-ga", *SMALL, "elite_episodes=3", "mode=steady", "window=5"],
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
+def test_a_killed_run_of_another_strategy_goes_on_as_if_it_had_not_been(
+    name: str, number: int, tmp_path: Path, command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", *OTHERS[name], "--name", "one", "-q", "--runs"]
+    with pytest.raises(SystemExit) as end:
+        main([*words, str(tmp_path / "whole")])
+    assert end.value.code == 0
+    stopped = command(*words, tmp_path, script=at_rename(4, True, number))
+    assert stopped.returncode in (-signal.SIGKILL, 128 + signal.SIGTERM), stopped.stderr
+    assert newest(tmp_path) < 12
+    assert resumed(tmp_path, capsys) == ""
+    assert final(tmp_path) == final(tmp_path / "whole")
+    assert (tmp_path / BEST).read_bytes() == (tmp_path / "whole" / BEST).read_bytes()
+
+
 def test_half_written_and_damaged_checkpoints_are_passed_over_and_said(
     begin: Command, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,6 +32,8 @@ LANDER = [
     "--name",
     "one",
 ]
+LANDER_GA = ["run", "lander-ga", *LANDER[2:], "population=30", "elites=2", "elite_episodes=3", "env.max_steps=200"]
+STEADY = ["mode=steady", "window=7"]
 TWENTY = [*LANDER, "stop.generations=20"]
 
 
@@ -66,6 +68,40 @@ def test_twenty_generations_of_the_lander(
     done = command(*TWENTY, *where, "--runs", tmp_path, timeout=110)
     assert done.returncode == 0, done.stderr
     assert final(tmp_path) == inline
+
+
+OTHERS = {
+    "ga": [*LANDER_GA, "truncation=5"],
+    "ga steady": [*LANDER_GA, "truncation=5", *STEADY],
+    "random search steady": [*LANDER_GA, "algorithm=random_search", *STEADY],
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_few_generations_of_other_strategies(name: str, tmp_path: Path, command: Command) -> None:
+    ends = []
+    for engine, workers in (("inline", 1), ("process", 3), ("ray", 2)):
+        runs = tmp_path / f"{engine}{workers}"
+        where = [f"engine={engine}", f"workers={workers}", "--runs", runs]
+        done = command(*OTHERS[name], "stop.generations=5", *where, timeout=110)
+        assert done.returncode == 0, done.stderr
+        ends.append(final(runs, 5))
+    assert ends == ends[:1] * len(ends)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_worker_killed_on_the_way_changes_no_bit_of_other_strategies(
+    name: str, tmp_path: Path, command: Command
+) -> None:
+    done = command(*OTHERS[name], "stop.generations=30", "--runs", tmp_path / "whole")
+    assert done.returncode == 0, done.stderr
+    begin = rookery(*OTHERS[name], "stop.generations=30", "engine=process", "workers=2", "--runs", tmp_path)
+    with going_on(begin, environment(), tmp_path, until=2) as run:
+        os.kill(children(run.pid)[0], signal.SIGKILL)
+        _, errors = run.communicate(timeout=60)
+    assert run.returncode == 0, errors
+    assert "is lost" in errors
+    assert final(tmp_path, 30) == final(tmp_path / "whole", 30)
 
 
 @pytest.mark.parametrize(("which", "ranks"), [("openmpi", 2), ("openmpi", 6), ("mpich", 3)])

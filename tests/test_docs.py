@@ -87,9 +87,8 @@ def test_tables_of_figures_are_those_that_were_measured():
 def test_the_actor_of_the_fleet_page_throws_darts(engine, tmp_path):
     actor, program = re.findall(r"```python\n(.*?)```", (ROOT / "docs/fleet.md").read_text(), re.DOTALL)
     (tmp_path / "pi.py").write_text(actor)
-    (tmp_path / "main.py").write_text(
-        program.replace("Process(workers=2)", engine).replace(", Process", ", Process, Inline")
-    )
+    program = program.replace("Process(workers=2)", engine).replace("import", "import Inline,", 1)
+    (tmp_path / "main.py").write_text(program)
     start = [sys.executable, "main.py"]
     done = subprocess.run(start, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.startswith("3.14"), done.stderr

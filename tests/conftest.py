@@ -60,8 +60,16 @@ def sphere() -> Callable[..., list[Result]]:
         vectors = make(genomes, centre, strategy.lineage(state))
         fitness = -np.square(vectors.astype(np.float64)).sum(axis=1)
         return [
-            Result(id=candidate.id, fitness=value, signs=value, returns=(value,), lengths=(5,), limited=1)
-            for candidate, value in zip(candidates, fitness.tolist(), strict=True)
+            Result(
+                id=candidate.id,
+                fitness=value,
+                signs=value,
+                returns=(value,),
+                lengths=(5,),
+                limited=1,
+                behaviour=vector[:2].astype(np.float64),
+            )
+            for candidate, value, vector in zip(candidates, fitness.tolist(), vectors, strict=True)
         ]
 
     return evaluate

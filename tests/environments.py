@@ -144,3 +144,34 @@ class Faulty(gymnasium.Env[Any, Any]):
             case "shape":
                 return seen[:2]
         return seen
+
+
+class Trap(gymnasium.Env[Any, Any]):
+    """A point in a U of walls whose closed side is towards the goal: only who first goes away from it gets there."""
+
+    walls = ((-0.9, 0.9, 0.7, 1.0), (-0.9, -0.6, -0.2, 1.0), (0.6, 0.9, -0.2, 1.0))  # from x to x, from y to y
+    goal = np.array([0.0, 3.0])
+
+    def __init__(self, steps: int = 50) -> None:
+        self.steps = steps
+        self.observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self.clock, self.position = 0, np.zeros(2)
+        return self._show(), {"position": self.position}
+
+    def step(self, action: NDArray[Any]) -> Outcome:
+        self.clock += 1
+        for axis in (0, 1):
+            moved = self.position.copy()
+            moved[axis] += 0.2 * float(action[axis])
+            if not any(w <= moved[0] <= e and s <= moved[1] <= n for w, e, s, n in self.walls):
+                self.position = moved
+        over = self.clock == self.steps
+        reward = -float(np.linalg.norm(self.position - self.goal)) if over else 0.0
+        return self._show(), reward, over, False, {"position": self.position}
+
+    def _show(self) -> NDArray[np.float32]:
+        return np.array([*self.position, 2 * self.clock / self.steps - 1], np.float32)

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from rookery.envs.spec import Env
 from rookery.errors import UserError, did_you_mean
-from rookery.evolution import ES, Algorithm
+from rookery.evolution import ES, Algorithm, Novelty
 from rookery.evolution.breeding import is_steady
 from rookery.evolution.strategy import AnyStrategy
 from rookery.fleet.specs import EngineSpec, Inline
@@ -68,6 +68,13 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         tuple[Annotated[int, Meta(ge=0)], ...],
         Meta(description="the fixed seeds, one per episode; empty draws them once from the run's seed"),
     ] = ()
+    behaviour: Annotated[
+        str,
+        Meta(
+            description="for novelty search, of an episode: last = the last observation; info:FIELD = the last "
+            "value of a field of the environment's info; my_package.module:function = of all observations"
+        ),
+    ] = "last"
     champion_share: Annotated[
         float,
         Meta(
@@ -130,6 +137,11 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def strategy(self) -> AnyStrategy:
         """The algorithm, as what all of them are."""
         return self.algorithm
+
+    @property
+    def behaviour(self) -> str | None:
+        """What is to be picked up of the episodes' behaviour, if the algorithm looks at that."""
+        return self.evaluation.behaviour if isinstance(self.algorithm, Novelty) else None
 
     @property
     def kind(self) -> str:

@@ -332,7 +332,7 @@ class _Sitting:
 
 
 def _evaluator(experiment: Experiment) -> SharedEvaluator:
-    return SharedEvaluator(experiment.env, experiment.policy, experiment.engine)
+    return SharedEvaluator(experiment.env, experiment.policy, experiment.engine, experiment.behaviour)
 
 
 def _begin(experiment: Experiment, runs: Path) -> Progress:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from rookery.evolution import ES, GA, Algorithm, RandomSearch
+from rookery.evolution import ES, GA, Algorithm, Novelty, RandomSearch
 from rookery.evolution.es import StepLimit
 from rookery.evolution.optimisers import SGD
 from rookery.evolution.strategy import AnyStrategy
@@ -44,9 +44,17 @@ STRATEGIES: dict[str, AnyStrategy] = {
     "ga steady with all out": GA(population=16, truncation=5, sigma=0.1, mode="steady", window=16),
     "random search": RandomSearch(population=200, elites=3),
     "random search steady": RandomSearch(population=200, elites=3, mode="steady", window=20),
+    "novelty nsra": Novelty(population=16),
+    "novelty nsr": Novelty(population=16, variant="nsr", centres=2),
+    "novelty ns": Novelty(population=15, variant="ns", archive=5, neighbours=3),
 }
-CANNOT_SEARCH = ("es of one",)  # a rank among one says nothing
-GENERATIONS = {"es of two": 400, "ga of one": 400}  # in which to climb; 150 otherwise
+CANNOT_SEARCH = ("es of one", "novelty ns")  # a rank among one says nothing; novelty alone looks for no top
+GENERATIONS = {
+    "es of two": 400,
+    "ga of one": 400,
+    "novelty nsra": 400,
+    "novelty nsr": 400,
+}  # in which to climb; 150 otherwise
 SPACE = ParameterSpace.flat(6)
 START = np.full(6, 1.0, np.float32)
 

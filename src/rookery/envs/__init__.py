@@ -32,9 +32,9 @@ def known_ids() -> dict[str, frozenset[str]]:
     return {"envpool": envpool.known_ids(), "gymnasium": gymnasium.known_ids()}
 
 
-def arena(spec: Env) -> Arena:
-    """The place where environments of this kind are made."""
-    return _Adjusted(_backend(spec), spec)
+def arena(spec: Env, info: str | None = None) -> Arena:
+    """The place where environments of this kind are made; their steps show a field of their `info`."""
+    return _Adjusted(_backend(spec, info), spec)
 
 
 def make(spec: Env, seeds: Sequence[int], threads: int = 1, render: bool = False) -> BatchedEnv:
@@ -42,20 +42,20 @@ def make(spec: Env, seeds: Sequence[int], threads: int = 1, render: bool = False
     return arena(spec).batch(seeds, threads, render)
 
 
-def _backend(spec: Env) -> Arena:
+def _backend(spec: Env, info: str | None) -> Arena:
     if ":" in spec.id or spec.backend == "gymnasium":
         from rookery.envs.gymnasium import GymnasiumArena
 
-        return GymnasiumArena(spec)
+        return GymnasiumArena(spec, info)
     from rookery.envs import envpool
 
     if spec.id in envpool.known_ids():
-        return envpool.EnvPoolArena(spec)
+        return envpool.EnvPoolArena(spec, info)
     known = known_ids()
     if spec.backend == "auto" and spec.id in known["gymnasium"]:
         from rookery.envs.gymnasium import GymnasiumArena
 
-        return GymnasiumArena(spec)
+        return GymnasiumArena(spec, info)
     names = known["envpool"] if spec.backend == "envpool" else known["envpool"] | known["gymnasium"]
     raise UserError(
         f"unknown environment '{spec.id}'.{did_you_mean(spec.id, names)} "

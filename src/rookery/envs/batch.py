@@ -14,7 +14,10 @@ Ids = NDArray[np.int32]
 
 
 class Step(NamedTuple):
-    """What became of the environments `ids`, one row each. `failures` says which of them raised, and what."""
+    """What became of the environments `ids`, one row each. `failures` says which of them raised, and what.
+
+    `info` is a field of the environments' info, where the arena was made to show one; a reset may have none.
+    """
 
     ids: Ids
     observations: NDArray[Any]
@@ -22,6 +25,7 @@ class Step(NamedTuple):
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
     failures: dict[int, str] = {}  # noqa: RUF012  (a default that nobody writes to)
+    info: NDArray[Any] | None = None
 
 
 class BatchedEnv(Protocol):

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from rookery.envs.batch import BatchedEnv, Ids, Step
 from rookery.envs.spec import Env, Spaces
 from rookery.envs.view import View, action_space
-from rookery.errors import UserError
+from rookery.errors import UserError, did_you_mean
 
+_INFO = "info:"
 _QT = ("libicudata", "libicuuc", "libicui18n", "libQt5Core", "libQt5Gui")
 
 
@@ -56,14 +57,21 @@ def known_ids() -> frozenset[str]:
 class EnvPoolArena:
     """EnvPool seeds an environment only when it is made, so every batch is a new pool."""
 
-    def __init__(self, spec: Env) -> None:
+    def __init__(self, spec: Env, info: str | None = None) -> None:
         self.spec = spec
+        self.info = info
         self.options = dict(spec.options)
         if spec.max_steps is not None:
             self.options["max_episode_steps"] = spec.max_steps * spec.action_repeat
         probe = self._make([0], 1)
         if probe.config["max_num_players"] > 1:
             raise UserError(f"{spec.id} has several players; a policy here plays alone")
+        fields = [key.removeprefix(_INFO) for key in probe._state_keys if key.startswith(_INFO)]
+        if info is not None and info not in fields:
+            raise UserError(
+                f"evaluation.behaviour=info:{info}: {spec.id} has no such field.{did_you_mean(info, fields)} "
+                f"It has: {', '.join(sorted(fields))}"
+            )
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*precision lowered by casting", UserWarning)  # EnvPool's own doing
             self.view = View(spec, probe.observation_space)
@@ -86,7 +94,7 @@ class EnvPoolArena:
 
     def batch(self, seeds: Sequence[int], threads: int = 1, render: bool = False) -> BatchedEnv:
         if not render:
-            return EnvPoolBatch(self._make(seeds, threads), self.view)
+            return EnvPoolBatch(self._make(seeds, threads), self.view, self.info)
         _check_rendering(self.spec.id)
         return EnvPoolBatch(self._make(seeds, threads, render_mode="rgb_array"), self.view)
 
@@ -97,11 +105,12 @@ class EnvPoolArena:
 class EnvPoolBatch:
     """One pool. It is driven through its array interface: the dictionaries of `step` cost 20 us a call."""
 
-    def __init__(self, pool: Any, view: View) -> None:
+    def __init__(self, pool: Any, view: View, info: str | None = None) -> None:
         self.pool = pool
         self.view = view
         keys = list(pool._state_keys)
         self.ids = keys.index("info:env_id")
+        self.info = None if info is None else keys.index(_INFO + info)
         self.reward, self.done, self.truncated = keys.index("reward"), keys.index("done"), keys.index("trunc")
         shown = [place for place, key in enumerate(keys) if key == "obs" or key.startswith("obs:")]
         self.seen: int | dict[str, int] = (
@@ -122,7 +131,8 @@ class EnvPoolBatch:
         state = self.pool._recv()
         raw = state[self.seen] if isinstance(self.seen, int) else {k: state[i] for k, i in self.seen.items()}
         done, truncated = state[self.done], state[self.truncated]
-        return Step(state[self.ids], self.view(raw), state[self.reward], done & ~truncated, truncated)
+        step = Step(state[self.ids], self.view(raw), state[self.reward], done & ~truncated, truncated)
+        return step if self.info is None else step._replace(info=state[self.info])
 
     def render(self, env: int) -> NDArray[np.uint8]:
         try:

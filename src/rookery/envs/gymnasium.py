@@ -28,8 +28,9 @@ def known_ids() -> frozenset[str]:
 class GymnasiumArena:
     """Gymnasium seeds at reset, so instances are used again from batch to batch."""
 
-    def __init__(self, spec: Env) -> None:
+    def __init__(self, spec: Env, info: str | None = None) -> None:
         self.spec = spec
+        self.info = info
         self.make, self.registered = _maker(spec)
         probe = self._instance()
         self.view = View(spec, probe.observation_space)
@@ -53,11 +54,11 @@ class GymnasiumArena:
         del threads  # Python environments share one interpreter
         if render:
             instances = [self._instance(render_mode="rgb_array") for _ in seeds]
-            return GymnasiumBatch(instances, seeds, self.view, self.raw_actions, give_back=None)
+            return GymnasiumBatch(instances, seeds, self.view, self.raw_actions, None, self.info)
         while len(self.idle) < len(seeds):
             self.idle.append(self._instance())
         taken, self.idle = self.idle[: len(seeds)], self.idle[len(seeds) :]
-        return GymnasiumBatch(taken, seeds, self.view, self.raw_actions, give_back=self.idle)
+        return GymnasiumBatch(taken, seeds, self.view, self.raw_actions, self.idle, self.info)
 
     def close(self) -> None:
         for env in self.idle:
@@ -69,7 +70,13 @@ class GymnasiumBatch:
     """Instances with their seeds. One that raises is reported as failed and the others go on."""
 
     def __init__(
-        self, instances: list[Any], seeds: Sequence[int], view: View, space: Any, give_back: list[Any] | None
+        self,
+        instances: list[Any],
+        seeds: Sequence[int],
+        view: View,
+        space: Any,
+        give_back: list[Any] | None,
+        info: str | None = None,
     ) -> None:
         self.instances = instances
         self.seeds = list(seeds)
@@ -77,6 +84,8 @@ class GymnasiumBatch:
         self.view = view
         self.space = space
         self.give_back = give_back
+        self.info = info
+        self.told: dict[int, NDArray[Any]] = {}  # the field of the info, by environment
         self.sent: tuple[NDArray[Any] | None, Ids] | None = None
         self.last: dict[int, Any] = {}
         self.broken: set[int] = set()
@@ -102,8 +111,12 @@ class GymnasiumBatch:
         return self._collect(ids, [self._try(i, self._step, action) for i, action in rows])
 
     def _step(self, env: int, action: NDArray[Any]) -> tuple[Any, float, bool, bool]:
-        observation, reward, terminated, truncated, _ = self.instances[env].step(_native(self.space, action))
+        observation, reward, terminated, truncated, info = self.instances[env].step(_native(self.space, action))
         _check(self.shown, observation)
+        if self.info is not None:
+            if self.info not in info:
+                raise KeyError(f"the info has no '{self.info}'; it has: {', '.join(map(str, info)) or 'nothing'}")
+            self.told[env] = np.asarray(info[self.info])
         return observation, float(reward), bool(terminated), bool(truncated)
 
     def _try(self, env: int, call: Callable[..., tuple[Any, float, bool, bool]], *arguments: Any) -> Any:
@@ -127,7 +140,15 @@ class GymnasiumBatch:
             np.asarray(terminated),
             np.asarray(truncated) & ~np.asarray(terminated),
             failures,
+            self._told(ids),
         )
+
+    def _told(self, ids: Ids) -> NDArray[Any] | None:
+        """The field of the info, a row for each; zeros where an environment failed."""
+        if not self.told:
+            return None
+        blank = np.zeros_like(next(iter(self.told.values())))
+        return np.stack([self.told.get(env, blank) for env in ids.tolist()])
 
     def _blank(self) -> Any:
         """Stands in for the observation of an environment that failed; nobody looks at it."""

@@ -45,7 +45,8 @@ class ActionRepeat:
         if self.sent is None:
             return whole
         rows = {env: row for row, env in enumerate(whole.ids.tolist())}
-        whole = Step._make([*map(np.array, whole[:5]), dict(whole.failures)])
+        info = None if whole.info is None else np.array(whole.info)
+        whole = Step._make([*map(np.array, whole[:5]), dict(whole.failures), info])
         for _ in range(self.times - 1):
             over = whole.terminated | whole.truncated
             over[[rows[env] for env in whole.failures]] = True
@@ -60,4 +61,6 @@ class ActionRepeat:
             whole.terminated[at] = part.terminated
             whole.truncated[at] = part.truncated
             whole.failures.update(part.failures)
+            if whole.info is not None and part.info is not None:
+                whole.info[at] = part.info
         return whole

@@ -6,8 +6,8 @@ weighted by what it earned. A candidate is sent as a signed seed, and its noise 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -15,14 +15,12 @@ from msgspec import Meta
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from rookery.evolution.optimisers import SGD, Adam, OptimiserState
+from rookery.evolution.gaussian import Gaussian, gathered
+from rookery.evolution.optimisers import OptimiserState
 from rookery.evolution.shaping import Shaping, shape
 from rookery.genomes import NO_LINEAGE, Genome, Lineage, ParameterSpace, SignedSeed, Vector
-from rookery.genomes.recipes import noise
 from rookery.rollout.results import Candidate, Result
 from rookery.streams import stream
-
-_CHUNK_BYTES = 64 * 2**20  # of noise held at once for an update
 
 
 class StepLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,31 +48,13 @@ class ESState(msgspec.Struct, frozen=True, eq=False, tag="es"):
     update_norm: float = 0.0
 
 
-class ES(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="es"):
+class ES(Gaussian, frozen=True, tag="es"):
     """Evolution strategies with mirrored noise and rank-shaped fitness."""
 
-    population: Annotated[int, Meta(ge=1, description="candidates per generation")] = 128
-    sigma: Annotated[float, Meta(gt=0, description="standard deviation of the noise")] = 0.1
-    sigma_decay: Annotated[
-        float, Meta(gt=0, le=1, description="sigma is multiplied by this after each generation")
-    ] = 1.0
-    sigma_min: Annotated[float, Meta(ge=0, description="sigma does not decay below this")] = 0.0
-    lr: Annotated[float, Meta(gt=0, description="learning rate of the optimiser")] = 0.05
-    lr_decay: Annotated[float, Meta(gt=0, le=1, description="lr is multiplied by this after each generation")] = (
-        1.0
-    )
-    lr_min: Annotated[float, Meta(ge=0, description="lr does not decay below this")] = 0.0
-    optimiser: Annotated[Adam | SGD, Meta(description="what turns gradients into steps")] = Adam()
-    mirrored: Annotated[bool, Meta(description="evaluate each noise vector with both signs")] = True
     shaping: Annotated[
         Shaping,
         Meta(description="weights from fitness ranks, or from the sum of reward signs, plain or ranked"),
     ] = "centered_rank"
-    decay: Annotated[float, Meta(ge=0, description="weight decay")] = 0.0
-    decay_mode: Annotated[
-        Literal["decoupled", "coupled"],
-        Meta(description="decoupled shrinks the weights by lr * decay; coupled adds it to the gradient"),
-    ] = "decoupled"
     step_limit: Annotated[StepLimit | None, Meta(description="adaptive limit on episode steps; null = none")] = (
         None
     )
@@ -96,18 +76,16 @@ class ES(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
                 group=index,
                 max_steps=state.step_limit,
             )
-            for number, (index, sign) in enumerate(self._signed_indices())
+            for number, (index, sign) in enumerate(self.signed_indices())
         ]
         return replace(state, out=True), candidates
 
     def tell(self, state: ESState, results: Sequence[Result]) -> ESState:
         """Collect results; the last one of the generation completes it."""
-        first = state.generation * self.population
-        known = {result.id for result in state.results}
-        fresh = {r.id: r for r in results if first <= r.id < first + self.population and r.id not in known}
-        if not state.out or not fresh:
+        if not state.out:
             return state
-        state = replace(state, results=(*state.results, *fresh.values()))
+        first = state.generation * self.population
+        state = replace(state, results=gathered(state.results, results, first, self.population))
         return state if len(state.results) < self.population else self._update(state)
 
     def centre(self, state: ESState) -> NDArray[np.float32]:
@@ -134,48 +112,17 @@ class ES(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     def _update(self, state: ESState) -> ESState:
         results = sorted(state.results, key=lambda result: result.id)  # bits do not depend on arrival
-        gradient = self._recombine(state, shape(results, self.shaping))
-        if self.decay_mode == "coupled":
-            gradient -= np.float32(self.decay) * state.theta
-        lr = max(self.lr * self.lr_decay**state.generation, self.lr_min)
-        update, optimiser = self.optimiser.ascend(state.optimiser, gradient, lr)
-        if self.decay_mode == "decoupled":
-            update -= np.float32(lr * self.decay) * state.theta
+        weights = shape(results, self.shaping)
+        step = self.ascend(state.seed, state.generation, state.theta, state.optimiser, weights)
         return replace(
             state,
+            **step._asdict(),
             generation=state.generation + 1,
-            theta=state.theta + update,
-            optimiser=optimiser,
-            sigma=max(state.sigma * self.sigma_decay, self.sigma_min),
+            sigma=self.next_sigma(state.sigma),
             step_limit=self._next_limit(state.step_limit, results),
             out=False,
             results=(),
-            gradient_norm=float(np.linalg.norm(gradient)),
-            update_norm=float(np.linalg.norm(update)),
         )
-
-    def _recombine(self, state: ESState, weights: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The sum of weight * sign * noise over the candidates, a bounded piece of the noise at a time."""
-        per_index = np.zeros(self._indices(), np.float32)
-        for weight, (index, sign) in zip(weights, self._signed_indices(), strict=True):
-            per_index[index] += sign * weight
-        gradient = np.zeros_like(state.theta)
-        rows = min(len(per_index), max(1, _CHUNK_BYTES // state.theta.nbytes))
-        chunk = np.empty((rows, gradient.size), np.float32)
-        for start in range(0, len(per_index), rows):
-            weighted = per_index[start : start + rows]
-            for row in range(len(weighted)):
-                noise(state.seed, state.generation, start + row, gradient.size, out=chunk[row])
-            gradient += weighted @ chunk[: len(weighted)]
-        return gradient / np.float32(self.population)
-
-    def _indices(self) -> int:
-        return (self.population + 1) // 2 if self.mirrored else self.population
-
-    def _signed_indices(self) -> Iterator[tuple[int, int]]:
-        """Noise index and sign of each candidate; an odd mirrored population leaves the last one single."""
-        for number in range(self.population):
-            yield (number // 2, 1 - 2 * (number % 2)) if self.mirrored else (number, 1)
 
     def _next_limit(self, limit: int | None, results: Sequence[Result]) -> int | None:
         if self.step_limit is None or limit is None:

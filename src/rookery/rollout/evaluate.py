@@ -14,6 +14,7 @@ import numpy as np
 from rookery.envs import Arena, Env, arena
 from rookery.genomes import Materialiser
 from rookery.policies import Policy, PolicySpec
+from rookery.rollout.behaviour import Recording
 from rookery.rollout.lane import Lane
 from rookery.rollout.results import Context, Result, Trial
 
@@ -22,11 +23,12 @@ _EPISODES_AT_ONCE = 1024
 
 
 class Evaluator:
-    """Evaluates trials of one experiment; a plain object that a worker can hold."""
+    """Evaluates trials of one experiment, their behaviour too if told so; a plain object for a worker to hold."""
 
-    def __init__(self, env: Env, network: PolicySpec, threads: int = 1) -> None:
+    def __init__(self, env: Env, network: PolicySpec, threads: int = 1, behaviour: str | None = None) -> None:
         self.env = env
-        self.arena: Arena = arena(env)
+        self.recording = None if behaviour is None else Recording(behaviour)
+        self.arena: Arena = arena(env, self.recording.info if self.recording else None)
         self.policy = Policy(network, self.arena.spaces)
         self.materialise = Materialiser(self.policy.space)
         self.threads = threads
@@ -54,7 +56,9 @@ class Evaluator:
                 yield [members[index] for index in piece]
 
     def _evaluate_batch(self, context: Context, trials: list[Trial]) -> list[Result]:
-        lane = Lane(self.arena, self.policy, self.policy.scaling(context.moments), trials, self.threads)
+        recorder = self.recording.start(sum(len(t.seeds) for t in trials)) if self.recording else None
+        scaling = self.policy.scaling(context.moments)
+        lane = Lane(self.arena, self.policy, scaling, trials, self.threads, recorder=recorder)
         try:
             genomes = [trial.candidate.genome for trial in trials]
             lane.start(self.materialise(genomes, context.centre, context.lineage))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rookery.envs import Arena, Step
 from rookery.policies.normaliser import Moments, Scaling
 from rookery.policies.policy import Policy
+from rookery.rollout.behaviour import Recorder
 from rookery.rollout.noise import NoiseBlocks
 from rookery.rollout.results import WORST, Result, Trial
 
@@ -36,9 +37,11 @@ class Lane:
         trials: Sequence[Trial],
         threads: int,
         render: bool = False,
+        recorder: Recorder | None = None,
     ) -> None:
         self.policy, self.scaling, self.trials = policy, scaling, trials
         self.episodes = len(trials[0].seeds)
+        self.recorder = recorder
         self.batch = arena.batch([seed for trial in trials for seed in trial.seeds], threads, render)
         self.batch.reset()  # goes on while the caller makes the parameters
         count, width = len(trials) * self.episodes, arena.spaces.observation.size
@@ -69,6 +72,8 @@ class Lane:
         self._bind(parameters)
         step = self.batch.receive()
         self._see(step)
+        if self.recorder is not None:
+            self.recorder.see(self.alive, step)
         self._drop(self._broken(step))
         if len(self.alive):
             self.begin_step()
@@ -94,6 +99,8 @@ class Lane:
         if len(self.rewards) == _REMEMBER:
             self._add_up()
         self._see(step)
+        if self.recorder is not None:
+            self.recorder.see(self.alive, step)
         over = step.terminated | step.truncated
         if step.failures or not isfinite(step.observations.sum()):
             over |= self._broken(step)
@@ -193,6 +200,10 @@ class Lane:
         moments = None
         if trial.observe and error is None:
             moments = Moments(sum(lengths), self.totals[own].sum(axis=0), self.squares[own].sum(axis=0))
+        behaviour = None
+        if self.recorder is not None and error is None:
+            shown = [self.recorder.behaviour(episode) for episode in range(own.start, own.stop)]
+            behaviour = np.mean(shown, axis=0)
         return Result(
             id=trial.candidate.id,
             fitness=WORST if error else fitness,
@@ -202,6 +213,7 @@ class Lane:
             limited=int(self.limited[own].sum()),
             moments=moments,
             error=error,
+            behaviour=behaviour,
         )
 
     def _error(self, trial: Trial, own: slice) -> str | None:

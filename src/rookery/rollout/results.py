@@ -55,6 +55,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     `fitness` is the mean return and `signs` the mean sum of reward signs, both -inf when an episode broke;
     `returns` and `lengths` have an entry per episode; `limited` counts those cut by the candidate's step limit.
+    `behaviour` is the mean of what its episodes came to, where the algorithm looks at that.
     """
 
     id: int
@@ -65,6 +66,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     limited: int = 0
     moments: Moments | None = None
     error: str | None = None
+    behaviour: NDArray[np.float64] | None = None
 
     @property
     def steps(self) -> int:

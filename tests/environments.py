@@ -33,6 +33,27 @@ class Maze(gymnasium.Env[Any, Any]):
         return self.cell + 10, -1.0, self.cell == self.length - 1, False, {}
 
 
+class Snow(gymnasium.Env[Any, Any]):
+    """Pictures of noise, whose brightness the actions move; it pays for what was chosen among three."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0, 255, (2, 36, 40), np.uint8)
+        self.action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self.level, self.clock = 128, 0
+        return self._show(), {}
+
+    def step(self, action: int) -> Outcome:
+        self.level, self.clock = 40 + (3 * self.level + 50 * int(action)) % 200, self.clock + 1
+        over = self.clock >= 6 or self.level > 200
+        return self._show(), float(action) + self.level / 100, over, False, {}
+
+    def _show(self) -> NDArray[np.uint8]:
+        return self.np_random.integers(0, self.level, (2, 36, 40), dtype=np.uint8)
+
+
 class Tripwire(Maze):
     """A corridor whose process gets a signal in the middle of the step that TRIPWIRE=step:signal names."""
 
@@ -147,7 +168,7 @@ class Faulty(gymnasium.Env[Any, Any]):
 
 
 class Trap(gymnasium.Env[Any, Any]):
-    """A point in a U of walls whose closed side is towards the goal: only who first goes away from it gets there."""
+    """A point in a U of walls whose closed side is towards the goal: only who first goes away gets there."""
 
     walls = ((-0.9, 0.9, 0.7, 1.0), (-0.9, -0.6, -0.2, 1.0), (0.6, 0.9, -0.2, 1.0))  # from x to x, from y to y
     goal = np.array([0.0, 3.0])

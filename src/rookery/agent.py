@@ -91,7 +91,7 @@ class Agent:
             trial = msgspec.structs.replace(trials[0], seeds=(seed,))
             lane = Lane(self.evaluator.arena, self.policy, scaling, [trial], 1, render=True)
             try:
-                lane.start(self.vector[None])
+                lane.start(self.evaluator.parameters([trial.candidate.genome], context.centre, context.lineage))
                 while len(lane.alive):
                     yield lane.batch.render(0)
                     lane.finish_step()

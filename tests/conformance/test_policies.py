@@ -13,7 +13,19 @@ from numpy.typing import NDArray
 from rookery.envs import Action, Continuous, Discrete, Observation, Spaces
 from rookery.errors import UserError
 from rookery.genomes import ParameterSpace
-from rookery.policies import LSTM, MLP, Actions, Elman, Moments, Network, Policy, PolicySpec
+from rookery.policies import (
+    LSTM,
+    MLP,
+    Actions,
+    DeepGA,
+    Elman,
+    Impala,
+    Moments,
+    Nature,
+    Network,
+    Policy,
+    PolicySpec,
+)
 
 NETWORKS: dict[str, Network] = {
     "mlp tanh": MLP(hidden=(16, 8), output_scale=1.0),
@@ -21,7 +33,11 @@ NETWORKS: dict[str, Network] = {
     "linear": MLP(hidden=(), output_scale=1.0),
     "elman": Elman(hidden=(12, 6), output_scale=1.0),
     "lstm": LSTM(hidden=(12, 6), output_scale=1.0),
+    "nature": Nature(hidden=(16, 8), output_scale=1.0),
+    "deepga": DeepGA(hidden=(16,), output_scale=1.0),
+    "impala": Impala(hidden=(16,), channels=(4, 6), output_scale=1.0),
 }
+VECTORS = {name: network for name, network in NETWORKS.items() if not network.images}
 BOX = Continuous((-1.0, -2.0, -np.inf), (1.0, 3.0, np.inf))
 CLOSED = Continuous((-1.0, 0.1), (1.0, 0.7))
 HEADS: dict[str, tuple[Action, Actions]] = {
@@ -34,8 +50,10 @@ HEADS: dict[str, tuple[Action, Actions]] = {
     "binned by hand": (CLOSED, Actions(bins=(-1.0, 0.0, 0.25, 1.0), sample=True)),
 }
 INPUTS, MEMBERS, BATCH, STEPS = 5, 4, 3, 4
+IMAGE = (2, 37, 42)
 
 every_network = pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+every_vector_network = pytest.mark.parametrize("network", VECTORS.values(), ids=VECTORS)
 every_policy = pytest.mark.parametrize(
     ("network", "head"),
     [
@@ -47,7 +65,7 @@ every_policy = pytest.mark.parametrize(
 
 def fitted(network: Network, head: tuple[Action, Actions], inputs: int = INPUTS) -> Policy:
     action, settings = head
-    spaces = Spaces(Observation((inputs,)), action)
+    spaces = Spaces(Observation(IMAGE, "uint8") if network.images else Observation((inputs,)), action)
     return Policy(type(network)(**{**_fields(network), "action": settings}), spaces)
 
 
@@ -69,10 +87,11 @@ def act(
     noise: NDArray[np.float32] | None = None,
     convert: Any = np.asarray,
 ) -> list[Any]:
-    """Actions of every step of an episode, and the last carry; observations are (steps, *lead, batch, inputs)."""
+    """Actions of every step of an episode, and the last carry; observations are (steps, *lead, batch, *shape)."""
     moments = Moments(10, np.arange(5.0), 30 * np.arange(1.0, 6.0)) if policy.inputs == INPUTS else None
     scaling, views = policy.scaling(moments), policy.space.split(convert(vectors))
-    carry = tuple(map(convert, policy.carry(*observations.shape[1:-1])))
+    batch = observations.shape[1 : -len(policy.observation.shape)]
+    carry = tuple(map(convert, policy.carry(*batch)))
     actions = []
     for clock, seen in enumerate(observations):
         drawn = None if noise is None else convert(noise[clock])
@@ -85,6 +104,13 @@ def numbers(*shape: int, seed: int = 1) -> NDArray[np.float32]:
     return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
 
 
+def shown(policy: Policy, *shape: int) -> NDArray[Any]:
+    """What a policy may be shown: normal numbers, or bytes."""
+    if policy.network.images:
+        return np.random.default_rng(1).integers(256, size=(*shape, *IMAGE), dtype=np.uint8)
+    return numbers(*shape, policy.inputs)
+
+
 def test_every_registered_network_is_tested_here() -> None:
     assert {type(network) for network in NETWORKS.values()} == set(typing.get_args(PolicySpec))
 
@@ -94,19 +120,19 @@ def test_numpy_and_jax_give_the_same_numbers(network: Network, head: tuple[Actio
     import jax.numpy as jnp
 
     policy = fitted(network, head)
-    observations = numbers(STEPS, MEMBERS, BATCH, INPUTS)
+    observations = shown(policy, STEPS, MEMBERS, BATCH)
     noise = numbers(STEPS, MEMBERS, BATCH, policy.head.noise, seed=2)
     ours = act(policy, members(policy), observations, noise)
     theirs = act(policy, members(policy), observations, noise, jnp.asarray)
     for one, other in zip(ours, theirs, strict=True):
         assert one.shape == other.shape
-        np.testing.assert_allclose(one, np.asarray(other), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(one, np.asarray(other), rtol=1e-5, atol=1e-4 if network.images else 1e-5)
 
 
 @every_policy
 def test_a_member_acts_the_same_alone_and_among_others(network: Network, head: tuple[Action, Actions]) -> None:
     policy = fitted(network, head)
-    observations, noise = numbers(STEPS, 40, 1, INPUTS), numbers(STEPS, 40, 1, policy.head.noise, seed=2)
+    observations, noise = shown(policy, STEPS, 40, 1), numbers(STEPS, 40, 1, policy.head.noise, seed=2)
     vectors = members(policy, 40)
     among = act(policy, vectors, observations, noise)
     for rows in ([0], [17], [39], [5, 30], [39, 0, 17]):
@@ -118,7 +144,7 @@ def test_a_member_acts_the_same_alone_and_among_others(network: Network, head: t
 @every_policy
 def test_noise_of_zero_is_no_noise_and_other_noise_is_some(network: Network, head: tuple[Action, Actions]) -> None:
     policy = fitted(network, head)
-    observations, vectors = numbers(STEPS, MEMBERS, BATCH, INPUTS), members(policy)
+    observations, vectors = shown(policy, STEPS, MEMBERS, BATCH), members(policy)
     zeros = np.zeros((STEPS, MEMBERS, BATCH, policy.head.noise), np.float32)
     without = np.stack(act(policy, vectors, observations)[:STEPS])
     silent = np.stack(act(policy, vectors, observations, zeros)[:STEPS])
@@ -130,7 +156,7 @@ def test_noise_of_zero_is_no_noise_and_other_noise_is_some(network: Network, hea
 @every_policy
 def test_actions_are_what_the_environment_takes(network: Network, head: tuple[Action, Actions]) -> None:
     policy, space = fitted(network, head), head[0]
-    actions = np.stack(act(policy, members(policy, size=20), 5 * numbers(STEPS, MEMBERS, BATCH, INPUTS))[:STEPS])
+    actions = np.stack(act(policy, members(policy, size=20), 5 * shown(policy, STEPS, MEMBERS, BATCH))[:STEPS])
     if isinstance(space, Discrete):
         assert actions.shape == (STEPS, MEMBERS, BATCH) + (() if space.scalar else (len(space.choices),))
         for part, choices in zip(np.atleast_3d(actions.T), space.choices, strict=False):
@@ -179,10 +205,10 @@ def test_outputs_reach_the_bounds_and_bins_are_even() -> None:
 def test_memory_has_its_shape_and_starts_empty(network: Network) -> None:
     policy = fitted(network, HEADS["discrete"])
     carry = policy.carry(MEMBERS, BATCH)
-    widths = {MLP: (), Elman: (12, 6), LSTM: (12, 12, 6, 6)}[type(network)]
+    widths = {Elman: (12, 6), LSTM: (12, 12, 6, 6)}.get(type(network), ())
     assert tuple(array.shape for array in carry) == tuple((MEMBERS, BATCH, width) for width in widths)
     assert not any(array.any() for array in carry)
-    after = act(policy, members(policy), numbers(1, MEMBERS, BATCH, INPUTS))[1:]
+    after = act(policy, members(policy), shown(policy, 1, MEMBERS, BATCH))[1:]
     assert [array.shape for array in after] == [array.shape for array in carry]
     assert all(array.any() for array in after)
 
@@ -197,12 +223,17 @@ def test_initial_parameters_have_their_size_and_lie_end_to_end(network: Network)
     rows = views["w"].shape[0]
     assert views["w"].std() == pytest.approx(0.5 / np.sqrt(rows), rel=0.1)
     assert not any(view.any() for name, view in views.items() if name.startswith("b"))
-    if policy.network.hidden:
+    if policy.network.images:
+        assert views["k0"].std() == pytest.approx(np.sqrt(2 / len(views["k0"])), rel=0.2)
+    elif policy.network.hidden:
         assert views["w0"].std() == pytest.approx(1 / np.sqrt(INPUTS), rel=0.3)
 
 
-@every_network
-@pytest.mark.parametrize("more_inputs", [0, 2])
+@pytest.mark.parametrize(
+    ("network", "more_inputs"),
+    [(network, more) for network in NETWORKS.values() for more in (0, 2) if not (network.images and more)],
+    ids=lambda value: value if isinstance(value, int) else type(value).__name__,
+)
 def test_a_grown_network_computes_the_same(network: Network, more_inputs: int) -> None:
     head = (CLOSED, Actions())
     small = fitted(network, head)
@@ -212,12 +243,12 @@ def test_a_grown_network_computes_the_same(network: Network, more_inputs: int) -
     vectors = members(small)
     rng = np.random.default_rng(3)
     grown = np.stack([large.space.grow(vector, small.space, rng) for vector in vectors])
-    observations = numbers(STEPS, MEMBERS, BATCH, INPUTS + more_inputs)
+    observations = shown(large, STEPS, MEMBERS, BATCH)
     small.scaling = lambda moments: None  # type: ignore[method-assign]
-    before = act(small, vectors, observations[..., :INPUTS])[:STEPS]
+    before = act(small, vectors, observations if network.images else observations[..., :INPUTS])[:STEPS]
     after = act(large, grown, observations)[:STEPS]
     np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
-    if network.hidden:
+    if network.hidden and not network.images:
         fresh = large.space.split(grown)["w0"]
         assert fresh[:, :INPUTS].all(), "new units must listen, or they could never learn"
 
@@ -236,12 +267,26 @@ def test_what_does_not_fit_is_said() -> None:
         )
 
 
-@every_network
+@every_vector_network
 @pytest.mark.parametrize("image", [Observation((4, 84, 84), "uint8"), Observation((64, 64), "uint8")], ids=str)
 def test_images_are_refused(network: Network, image: Observation) -> None:
     kind = type(network).__name__.lower()
     with pytest.raises(UserError, match=rf"policy.type={kind} takes a vector, but this environment shows images"):
         Policy(network, Spaces(image, Discrete((2,))))
+
+
+@pytest.mark.parametrize("network", [Nature(), DeepGA(), Impala()], ids=["nature", "deepga", "impala"])
+def test_vectors_are_refused_by_networks_for_images(network: Network) -> None:
+    kind = type(network).__name__.lower()
+    with pytest.raises(UserError, match=rf"policy.type={kind} takes images, but this environment shows a vector"):
+        Policy(network, Spaces(Observation((8,)), Discrete((2,))))
+    with pytest.raises(UserError, match=rf"policy.type={kind} takes images of two or three axes"):
+        Policy(network, Spaces(Observation((2, 4, 84, 84), "uint8"), Discrete((2,))))
+
+
+def test_images_that_are_too_small_are_refused() -> None:
+    with pytest.raises(UserError, match=r"policy.type=nature needs images of at least 36 x 36, not 35 x 36"):
+        Policy(Nature(), Spaces(Observation((4, 35, 36), "uint8"), Discrete((2,))))
 
 
 @pytest.mark.parametrize(

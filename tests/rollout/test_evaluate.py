@@ -12,8 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.envs import Env, make
-from rookery.genomes import Genome, Materialiser, ParameterSpace, SignedSeed, Vector
-from rookery.policies import LSTM, MLP, Actions, Elman, Moments, Network, Normaliser
+from rookery.genomes import Genome, LowRank, Materialiser, ParameterSpace, SignedSeed, Vector
+from rookery.policies import LSTM, MLP, Actions, Elman, Impala, Moments, Nature, Network, Normaliser, cnn
+from rookery.policies.virtual_batch import VirtualBatch
 from rookery.rollout import evaluate, lane
 from rookery.rollout.evaluate import Evaluator
 from rookery.rollout.results import WORST, Candidate, Context, Result, Trial
@@ -21,6 +22,7 @@ from rookery.store.codec import encode
 
 ECHO = Env(id="tests.environments:Echo")
 PENDULUM = Env(id="Pendulum-v1", max_steps=40)
+SNOW = Env(id="tests.environments:Snow")
 FAULTY = "tests.environments:Faulty"
 
 SETUPS: dict[str, tuple[Env, Network]] = {
@@ -28,6 +30,9 @@ SETUPS: dict[str, tuple[Env, Network]] = {
     "mlp, sampling": (Env(id="CartPole-v1"), MLP(hidden=(8,), action=Actions(sample=True))),
     "mlp, lander": (Env(id="LunarLander-v3", max_steps=150), MLP(hidden=(8, 8), output_scale=1.0)),
     "lstm, noise": (PENDULUM, LSTM(hidden=(6,), action=Actions(noise=0.3))),
+    "nature": (SNOW, Nature(hidden=(16,), output_scale=1.0, action=Actions(sample=True))),
+    "nature, virtual batch": (SNOW, Nature(hidden=(16,), output_scale=1.0, vbn=VirtualBatch(frames=8))),
+    "impala": (SNOW, Impala(hidden=(8,), channels=(4, 4), output_scale=1.0)),
     "elman, gymnasium": (replace(PENDULUM, backend="gymnasium"), Elman(hidden=(6,))),
 }
 
@@ -53,11 +58,15 @@ def context(evaluator: Evaluator) -> Context:
     return Context(evaluator.policy.space.initial(np.random.default_rng(0)), moments)
 
 
-def trials(count: int = 20, episodes: int = 2) -> list[Trial]:
+def trials(count: int = 20, episodes: int = 2, rank: int = 0) -> list[Trial]:
     """Mirrored pairs that explore, some of them watched, some with a limit."""
+
+    def genome(index: int, sign: int) -> Genome:
+        return LowRank(1, 0, index, sign, 1.0, rank) if rank else SignedSeed(1, 0, index, sign, 1.0)
+
     return [
         Trial(
-            Candidate(n, SignedSeed(1, 0, n // 2, 1 - 2 * (n % 2), 1.0), n // 2, (), 30 if n % 5 == 4 else None),
+            Candidate(n, genome(n // 2, 1 - 2 * (n % 2)), n // 2, (), 30 if n % 5 == 4 else None),
             tuple(range(100 + n // 2, 100 + n // 2 + episodes)),
             observe=n % 3 == 0,
             explore=(1, 0, n) if n % 4 else None,
@@ -80,11 +89,19 @@ def reversed_(evaluator: Evaluator, asked: list[Trial]) -> list[Result]:
 
 def between_others(evaluator: Evaluator, asked: list[Trial]) -> list[Result]:
     strangers = [
-        Trial(Candidate(900 + n, SignedSeed(9, 9, n, 1, 2.0)), tuple(range(n, n + 1 + n % 3)))
+        Trial(Candidate(900 + n, _stranger(asked[0], n)), tuple(range(n, n + 1 + n % 3)))
         for n in range(len(asked))
     ]
     mixed = [trial for pair in zip(asked, strangers, strict=True) for trial in pair]
     return evaluator.evaluate(context(evaluator), mixed)[::2]
+
+
+def _stranger(known: Trial, number: int) -> Genome:
+    """Somebody else, of the same kind now and then."""
+    genome = known.candidate.genome
+    if isinstance(genome, LowRank) and number % 3:
+        return LowRank(9, 9, number, 1, 2.0 * (number % 2), genome.rank)
+    return SignedSeed(9, 9, number, 1, 2.0)
 
 
 def with_two_threads(evaluator: Evaluator, asked: list[Trial]) -> list[Result]:
@@ -92,11 +109,12 @@ def with_two_threads(evaluator: Evaluator, asked: list[Trial]) -> list[Result]:
         return other.evaluate(context(other), asked)
 
 
+@pytest.mark.parametrize("rank", [0, 2])
 @pytest.mark.parametrize("way", [one_by_one, reversed_, between_others, with_two_threads])
 def test_a_result_does_not_depend_on_the_batch(
-    evaluator: Evaluator, way: Callable[[Evaluator, list[Trial]], list[Result]]
+    evaluator: Evaluator, way: Callable[[Evaluator, list[Trial]], list[Result]], rank: int
 ) -> None:
-    asked = trials()
+    asked = trials(rank=rank)
     together = evaluator.evaluate(context(evaluator), asked)
     assert [result.id for result in together] == list(range(20))
     assert len({result.returns for result in together}) > 3
@@ -111,12 +129,15 @@ def test_a_result_does_not_depend_on_the_batch(
         (evaluate, "_EPISODES_AT_ONCE", 7),
         (lane, "_COMPACT_BELOW", 0.0),
         (lane, "_COMPACT_BELOW", 1.0),
+        (cnn, "_FRAMES_AT_ONCE", 1),
+        (cnn, "_FRAMES_AT_ONCE", 100),
     ],
 )
+@pytest.mark.parametrize("rank", [0, 2])
 def test_how_the_work_is_cut_up_changes_no_bit(
-    evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch, module: Any, constant: str, value: float
+    evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch, module: Any, constant: str, value: float, rank: int
 ) -> None:
-    asked = trials()
+    asked = trials(rank=rank)
     before = bits(evaluator.evaluate(context(evaluator), asked))
     monkeypatch.setattr(module, constant, value)
     assert bits(evaluator.evaluate(context(evaluator), asked)) == before
@@ -125,7 +146,7 @@ def test_how_the_work_is_cut_up_changes_no_bit(
 def episode(evaluator: Evaluator, vector: Any, seed: int, carry: Any = None) -> tuple[list[Any], list[float], Any]:
     """An episode played by hand: what was seen before each action, what it earned, and what was remembered."""
     policy, given = evaluator.policy, context(evaluator)
-    views, scaling = policy.space.split(vector[None, None]), policy.scaling(given.moments)
+    views, scaling = evaluator.parameters([Vector(vector)], given.centre), policy.scaling(given.moments)
     batch, ids = make(evaluator.env, [seed]), np.zeros(1, np.int32)
     batch.reset()
     step = batch.receive()
@@ -133,7 +154,7 @@ def episode(evaluator: Evaluator, vector: Any, seed: int, carry: Any = None) -> 
     seen, earned, over = [], [], False
     while not over:
         seen.append(step.observations[0].astype(np.float64))
-        actions, carry = policy.act(views, step.observations.reshape(1, 1, 1, -1), carry, scaling)
+        actions, carry = policy.act(views, step.observations[:, None, None], carry, scaling)
         batch.send(actions.reshape(1, *actions.shape[3:]), ids)
         step = batch.receive()
         earned.append(float(step.rewards[0]))
@@ -153,6 +174,9 @@ def test_results_are_those_of_episodes_played_by_hand(evaluator: Evaluator) -> N
         assert result.fitness == pytest.approx(np.mean(result.returns))
         assert result.signs == np.mean([np.sign(earned).sum() for _, earned, _ in played])
         assert result.lengths == tuple(len(earned) for _, earned, _ in played)
+        if evaluator.policy.network.images:
+            assert result.moments is None
+            continue
         seen = np.array(played[0][0] + played[1][0])
         assert result.moments is not None
         assert result.moments.count == result.steps == len(seen)
@@ -163,9 +187,26 @@ def test_results_are_those_of_episodes_played_by_hand(evaluator: Evaluator) -> N
         np.testing.assert_allclose(std, np.maximum(seen.std(axis=0), 1e-6), rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("rank", [1, 3])
+def test_sharing_products_changes_nothing_but_rounding(evaluator: Evaluator, rank: int) -> None:
+    """What low-rank members put out is what their matrices, written out, put out."""
+    given, shape = context(evaluator), evaluator.arena.spaces.observation
+    genomes = [trial.candidate.genome for trial in trials(10, rank=rank)]
+    rng = np.random.default_rng(0)
+    seen = rng.integers(256, size=(10, 2, 1, *shape.shape)).astype(shape.dtype)
+    seen = seen if evaluator.policy.network.images else seen / 256
+    vectors = [Vector(row) for row in evaluator.materialise(genomes, given.centre)]
+    carry = evaluator.policy.carry(10, 2, 1)
+    outputs = [
+        evaluator.policy.network.forward(evaluator.parameters(kind, given.centre), seen, carry)[0]
+        for kind in (genomes, vectors)
+    ]
+    np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-3, atol=1e-4 * np.abs(outputs[1]).max())
+
+
 def test_only_what_is_watched_feeds_the_normaliser(evaluator: Evaluator) -> None:
     for trial, result in zip(trials(), evaluator.evaluate(context(evaluator), trials()), strict=True):
-        assert (result.moments is not None) == trial.observe
+        assert (result.moments is not None) == (trial.observe and not evaluator.policy.network.images)
 
 
 @pytest.mark.parametrize("network", [LSTM(hidden=(5, 4)), Elman(hidden=(5,))], ids=["lstm", "elman"])

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from rookery.evolution.gaussian import Gaussian, gathered
 from rookery.evolution.optimisers import OptimiserState
 from rookery.evolution.shaping import Shaping, shape
-from rookery.genomes import NO_LINEAGE, Genome, Lineage, ParameterSpace, SignedSeed, Vector
+from rookery.genomes import NO_LINEAGE, Genome, Lineage, LowRank, ParameterSpace, SignedSeed
+from rookery.genomes.low_rank import LowRankNoise
 from rookery.rollout.results import Candidate, Result
 from rookery.streams import stream
 
@@ -46,6 +47,7 @@ class ESState(msgspec.Struct, frozen=True, eq=False, tag="es"):
     results: tuple[Result, ...] = ()
     gradient_norm: float = 0.0
     update_norm: float = 0.0
+    matrices: tuple[tuple[int, int], ...] = ()  # rows and columns of the parameters, where noise depends on them
 
 
 class ES(Gaussian, frozen=True, tag="es"):
@@ -55,6 +57,10 @@ class ES(Gaussian, frozen=True, tag="es"):
         Shaping,
         Meta(description="weights from fitness ranks, or from the sum of reward signs, plain or ranked"),
     ] = "centered_rank"
+    rank: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="rank of each matrix's noise; null = full"),
+    ] = None
     step_limit: Annotated[StepLimit | None, Meta(description="adaptive limit on episode steps; null = none")] = (
         None
     )
@@ -63,7 +69,8 @@ class ES(Gaussian, frozen=True, tag="es"):
         """The search before its first generation, around fresh parameters or around `start`."""
         theta = space.initial(stream(seed, "initial")) if start is None else start.astype(np.float32)
         limit = self.step_limit.start if self.step_limit else None
-        return ESState(seed, 0, theta, self.optimiser.init(theta.size), self.sigma, limit)
+        matrices = space.matrices if self.rank else ()
+        return ESState(seed, 0, theta, self.optimiser.init(theta.size), self.sigma, limit, matrices=matrices)
 
     def ask(self, state: ESState) -> tuple[ESState, list[Candidate]]:
         """The candidates of the next generation; none while one is still out."""
@@ -72,7 +79,7 @@ class ES(Gaussian, frozen=True, tag="es"):
         candidates = [
             Candidate(
                 id=state.generation * self.population + number,
-                genome=SignedSeed(state.seed, state.generation, index, sign, state.sigma),
+                genome=self._genome(state, index, sign, state.sigma),
                 group=index,
                 max_steps=state.step_limit,
             )
@@ -99,7 +106,7 @@ class ES(Gaussian, frozen=True, tag="es"):
 
     def champion(self, state: ESState) -> Genome:
         """The centre, without noise."""
-        return Vector(state.theta)
+        return self._genome(state, 0, 1, 0.0)
 
     def telemetry(self, state: ESState) -> dict[str, float]:
         """What is worth a curve, after a generation was told."""
@@ -110,10 +117,16 @@ class ES(Gaussian, frozen=True, tag="es"):
         }
         return measured if state.step_limit is None else {**measured, "step_limit": state.step_limit}
 
+    def _genome(self, state: ESState, index: int, sign: int, sigma: float) -> Genome:
+        if self.rank:
+            return LowRank(state.seed, state.generation, index, sign, sigma, self.rank)
+        return SignedSeed(state.seed, state.generation, index, sign, sigma)
+
     def _update(self, state: ESState) -> ESState:
         results = sorted(state.results, key=lambda result: result.id)  # bits do not depend on arrival
         weights = shape(results, self.shaping)
-        step = self.ascend(state.seed, state.generation, state.theta, state.optimiser, weights)
+        noises = LowRankNoise(state.matrices, self.rank) if self.rank else None
+        step = self.ascend(state.seed, state.generation, state.theta, state.optimiser, weights, noises)
         return replace(
             state,
             **step._asdict(),

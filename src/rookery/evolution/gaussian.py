@@ -11,7 +11,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from rookery.evolution.optimisers import SGD, Adam, OptimiserState
-from rookery.genomes.recipes import noise
+from rookery.genomes.low_rank import FullNoise, Noise
 from rookery.rollout.results import Result
 
 _CHUNK_BYTES = 64 * 2**20  # of noise held at once for an update
@@ -62,9 +62,10 @@ class Gaussian(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         theta: NDArray[np.float32],
         optimiser: OptimiserState,
         weights: NDArray[np.float32],
+        noises: Noise | None = None,
     ) -> Step:
-        """The centre after a generation whose candidates have these weights."""
-        gradient = self._recombine(seed, generation, theta, weights)
+        """The centre after a generation whose candidates have these weights, and noise of this kind or full."""
+        gradient = self._recombine(seed, generation, weights, noises or FullNoise(theta.size))
         if self.decay_mode == "coupled":
             gradient -= np.float32(self.decay) * theta
         lr = max(self.lr * self.lr_decay**generation, self.lr_min)
@@ -84,18 +85,18 @@ class Gaussian(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             yield (number // 2, 1 - 2 * (number % 2)) if self.mirrored else (number, 1)
 
     def _recombine(
-        self, seed: int, generation: int, theta: NDArray[np.float32], weights: NDArray[np.float32]
+        self, seed: int, generation: int, weights: NDArray[np.float32], noises: Noise
     ) -> NDArray[np.float32]:
         """The sum of weight * sign * noise over the candidates, a bounded piece of the noise at a time."""
         per_index = np.zeros((self.population + 1) // 2 if self.mirrored else self.population, np.float32)
         for weight, (index, sign) in zip(weights, self.signed_indices(), strict=True):
             per_index[index] += sign * weight
-        gradient = np.zeros_like(theta)
-        rows = min(len(per_index), max(1, _CHUNK_BYTES // theta.nbytes))
-        chunk = np.empty((rows, gradient.size), np.float32)
+        gradient = np.zeros(noises.full, np.float32)
+        rows = min(len(per_index), max(1, _CHUNK_BYTES // (4 * noises.size)))
+        chunk = np.empty((rows, noises.size), np.float32)
         for start in range(0, len(per_index), rows):
             weighted = per_index[start : start + rows]
             for row in range(len(weighted)):
-                noise(seed, generation, start + row, gradient.size, out=chunk[row])
-            gradient += weighted @ chunk[: len(weighted)]
+                noises.draw(seed, generation, start + row, out=chunk[row])
+            noises.add_weighted(gradient, weighted, chunk[: len(weighted)])
         return gradient / np.float32(self.population)

@@ -1,7 +1,7 @@
 """Genomes: compact recipes for parameters, and how a worker makes the parameters from them."""
 
 from rookery.genomes.chains import keyframes
-from rookery.genomes.materialise import Materialiser
+from rookery.genomes.materialise import Materialiser, rank_of
 from rookery.genomes.recipes import (
     NO_LINEAGE,
     Child,
@@ -9,6 +9,7 @@ from rookery.genomes.recipes import (
     Keyframe,
     Lineage,
     Link,
+    LowRank,
     SeedChain,
     SignedSeed,
     Vector,
@@ -22,6 +23,7 @@ __all__ = [
     "Keyframe",
     "Lineage",
     "Link",
+    "LowRank",
     "Materialiser",
     "Parameter",
     "ParameterSpace",
@@ -29,4 +31,5 @@ __all__ = [
     "SignedSeed",
     "Vector",
     "keyframes",
+    "rank_of",
 ]

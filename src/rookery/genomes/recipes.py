@@ -25,6 +25,17 @@ class SignedSeed(msgspec.Struct, frozen=True, tag="signed_seed"):
     sigma: float
 
 
+class LowRank(msgspec.Struct, frozen=True, tag="low_rank"):
+    """centre + sign * sigma * noise of this rank: a whole population can share the products with its centre."""
+
+    seed: int
+    generation: int
+    index: int
+    sign: int
+    sigma: float
+    rank: int
+
+
 class Link(msgspec.Struct, frozen=True, array_like=True):
     """One mutation: sigma * noise(seed, generation, index), with the seed of the chain that it belongs to."""
 
@@ -70,7 +81,7 @@ class Lineage(msgspec.Struct, frozen=True, eq=False):
         return SeedChain(parent.seed, parent.root, (*parent.links, *added))
 
 
-Genome = Vector | SignedSeed | SeedChain | Child
+Genome = Vector | SignedSeed | LowRank | SeedChain | Child
 NO_LINEAGE = Lineage()
 
 

@@ -24,6 +24,12 @@ class Parameter(msgspec.Struct, frozen=True):
     def size(self) -> int:
         return prod(self.shape)
 
+    @property
+    def matrix(self) -> tuple[int, int]:
+        """Rows and columns as the right side of a product; one row for what starts at zero, a bias."""
+        rows = self.shape[0] if len(self.shape) > 1 and self.std else 1
+        return rows, self.size // rows
+
 
 class ParameterSpace(msgspec.Struct, frozen=True, dict=True):
     """Ordered parameters, and the way between them and the flat vectors that evolve."""
@@ -42,6 +48,11 @@ class ParameterSpace(msgspec.Struct, frozen=True, dict=True):
     def initial(self, rng: np.random.Generator) -> Vector:
         """Fresh parameters, drawn in order."""
         return np.concatenate([_initial(parameter, rng) for parameter in self.parameters])
+
+    @property
+    def matrices(self) -> tuple[tuple[int, int], ...]:
+        """Rows and columns of every parameter, in order; vectors and biases have one row."""
+        return tuple(parameter.matrix for parameter in self.parameters)
 
     def split(self, vectors: Vector) -> dict[str, Any]:
         """Views of the last axis as named parameters; leading axes stay: (members, size) -> (members, *shape)."""

@@ -1,19 +1,24 @@
 """Policies: networks described in an experiment, and what they do with observations."""
 
+from rookery.policies.impala import Impala
 from rookery.policies.mlp import MLP
 from rookery.policies.network import Actions, Network, Normaliser
 from rookery.policies.normaliser import Moments, Scaling
 from rookery.policies.policy import Policy
 from rookery.policies.recurrent import LSTM, Elman
+from rookery.policies.stacked import DeepGA, Nature
 
-PolicySpec = MLP | Elman | LSTM
+PolicySpec = MLP | Elman | LSTM | Nature | DeepGA | Impala
 
 __all__ = [
     "LSTM",
     "MLP",
     "Actions",
+    "DeepGA",
     "Elman",
+    "Impala",
     "Moments",
+    "Nature",
     "Network",
     "Normaliser",
     "Policy",

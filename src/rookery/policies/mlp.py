@@ -17,7 +17,8 @@ class MLP(Network, frozen=True, tag="mlp"):
 
     activation: Annotated[Literal["tanh", "relu"], Meta(description="between the layers")] = "tanh"
 
-    def parameters(self, inputs: int, outputs: int) -> tuple[Parameter, ...]:
+    def parameters(self, shape: tuple[int, ...], outputs: int) -> tuple[Parameter, ...]:
+        (inputs,) = shape
         layers: list[Parameter] = []
         widths = (inputs, *self.hidden)
         for number, (rows, columns) in enumerate(zip(widths, self.hidden, strict=False)):

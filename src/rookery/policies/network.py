@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import sqrt
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
 from rookery.genomes.space import Parameter
+from rookery.policies.virtual_batch import VirtualBatch
 
 Carry = tuple[Any, ...]
 
@@ -50,6 +51,8 @@ class Actions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Network(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
     """What all networks have; a kind of network adds its own parameters and its forward pass."""
 
+    images: ClassVar[bool] = False  # what it takes; otherwise vectors
+
     hidden: Annotated[tuple[Width, ...], Meta(description="widths of the hidden layers")] = (64, 64)
     output_scale: Annotated[float, Meta(ge=0, description="scale of the last layer's initial weights")] = 0.1
     normaliser: Annotated[
@@ -60,12 +63,20 @@ class Network(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         str | None, Meta(description="start from this run's best policy; the network may have grown since")
     ] = None
 
-    def parameters(self, inputs: int, outputs: int) -> tuple[Parameter, ...]:
-        """The arrays of this network, in the order in which they lie in a genome."""
+    def parameters(self, shape: tuple[int, ...], outputs: int) -> tuple[Parameter, ...]:
+        """The arrays of this network for observations of a shape, in the order in which they lie in a genome."""
         raise NotImplementedError
 
     def forward(self, parameters: Mapping[str, Any], x: Any, carry: Carry) -> tuple[Any, Carry]:
-        """Outputs (*lead, batch, outputs) for x (*lead, batch, inputs); parameters have the axes (*lead, ...)."""
+        """Outputs (*lead, batch, outputs) for x (*lead, batch, *shape); parameters have the axes (*lead, ...)."""
+        raise NotImplementedError
+
+    def reference(self) -> VirtualBatch | None:
+        """The reference observations that it wants to be calibrated with."""
+        return None
+
+    def calibrate(self, parameters: Mapping[str, Any], reference: Any) -> dict[str, Any]:
+        """Statistics of every layer for reference observations, for a network that normalises by them."""
         raise NotImplementedError
 
     def carry_widths(self) -> tuple[int, ...]:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from rookery.envs.spec import Spaces
+from rookery.envs.spec import Observation, Spaces
 from rookery.errors import UserError
 from rookery.genomes.space import ParameterSpace
+from rookery.policies.convolution import channels_first, image_shape
 from rookery.policies.heads import make_head
 from rookery.policies.network import Carry, Network
 from rookery.policies.normaliser import Moments, Scaling
@@ -23,16 +24,13 @@ class Policy:
 
     def __init__(self, network: Network, spaces: Spaces) -> None:
         observation = spaces.observation
-        if observation.is_image:
-            kind = type(network).__name__.lower()
-            raise UserError(
-                f"policy.type={kind} takes a vector, but this environment shows images of shape "
-                f"{observation.shape} ({observation.dtype}); choose one of its variants with a vector observation"
-            )
+        _refuse_misfit(network, observation)
         self.network = network
         self.head = make_head(spaces.action, network.action)
+        self.observation = observation
         self.inputs = observation.size
-        self.space = ParameterSpace(network.parameters(self.inputs, self.head.outputs))
+        shape = image_shape(observation.shape) if network.images else observation.shape
+        self.space = ParameterSpace(network.parameters(shape, self.head.outputs))
 
     def carry(self, *lead: int) -> Carry:
         """What the policy remembers at the first step of an episode: nothing."""
@@ -46,6 +44,10 @@ class Policy:
         mean, std = moments.statistics(normaliser.floor)
         return Scaling(mean, std, normaliser.clip)
 
+    def calibrate(self, parameters: Mapping[str, Any], reference: Any) -> dict[str, Any]:
+        """Further entries for the parameters: what each layer puts out for reference images (frames, *shape)."""
+        return self.network.calibrate(parameters, channels_first(reference, self.observation.shape))
+
     def act(
         self,
         parameters: Mapping[str, Any],
@@ -54,7 +56,26 @@ class Policy:
         scaling: Scaling | None = None,
         noise: Any | None = None,
     ) -> tuple[Any, Carry]:
-        """Actions for observations (*lead, batch, inputs), and the carry for the next step."""
+        """Actions for observations (*lead, batch, *shape), and the carry for the next step."""
         x = observation if scaling is None else scaling.apply(observation)
+        if self.network.images:
+            x = channels_first(x, self.observation.shape)
         outputs, carry = self.network.forward(parameters, x, carry)
         return self.head.choose(outputs, noise), carry
+
+
+def _refuse_misfit(network: Network, observation: Observation) -> None:
+    """Networks take vectors or images, and say so when an environment shows the other."""
+    kind, shape = type(network).__name__.lower(), f"of shape {observation.shape} ({observation.dtype})"
+    if observation.is_image and not network.images:
+        raise UserError(
+            f"policy.type={kind} takes a vector, but this environment shows images {shape}; "
+            "policy.type=nature takes images"
+        )
+    if network.images and not observation.is_image:
+        raise UserError(
+            f"policy.type={kind} takes images, but this environment shows a vector {shape}; "
+            "policy.type=mlp takes vectors"
+        )
+    if network.images and len(observation.shape) > 3:
+        raise UserError(f"policy.type={kind} takes images of two or three axes, not {shape}")

@@ -19,7 +19,8 @@ class Elman(Network, frozen=True, tag="elman"):
 
     hidden: Layers = (32,)
 
-    def parameters(self, inputs: int, outputs: int) -> tuple[Parameter, ...]:
+    def parameters(self, shape: tuple[int, ...], outputs: int) -> tuple[Parameter, ...]:
+        (inputs,) = shape
         layers: list[Parameter] = []
         for number, (rows, columns) in enumerate(zip((inputs, *self.hidden), self.hidden, strict=False)):
             layers += (
@@ -47,7 +48,8 @@ class LSTM(Network, frozen=True, tag="lstm"):
 
     hidden: Layers = (32,)
 
-    def parameters(self, inputs: int, outputs: int) -> tuple[Parameter, ...]:
+    def parameters(self, shape: tuple[int, ...], outputs: int) -> tuple[Parameter, ...]:
+        (inputs,) = shape
         layers: list[Parameter] = []
         for number, (rows, columns) in enumerate(zip((inputs, *self.hidden), self.hidden, strict=False)):
             layers += (

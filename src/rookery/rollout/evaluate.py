@@ -7,15 +7,19 @@ An episode's bits depend on its candidate and its seed alone: never on the batch
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import groupby
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rookery.envs import Arena, Env, arena
-from rookery.genomes import Materialiser
+from rookery.genomes import NO_LINEAGE, Genome, Lineage, Materialiser, rank_of
 from rookery.policies import Policy, PolicySpec
 from rookery.rollout.behaviour import Recording
 from rookery.rollout.lane import Lane
+from rookery.rollout.reference import reference_images
 from rookery.rollout.results import Context, Result, Trial
 
 _PARAMETER_BYTES = 512 * 2**20  # materialised at once
@@ -42,14 +46,31 @@ class Evaluator:
                 results += self._evaluate_batch(context, batch)
         return results
 
+    def parameters(
+        self, genomes: Sequence[Genome], centre: NDArray[np.float32], lineage: Lineage = NO_LINEAGE
+    ) -> dict[str, Any]:
+        """All that policies need to act, by name, with the axes (members, 1, ...)."""
+        parameters = self.materialise.parameters(genomes, centre, lineage)
+        if self.reference is not None:
+            parameters |= self.policy.calibrate(parameters, self.reference)
+        return parameters
+
+    @cached_property
+    def reference(self) -> NDArray[Any] | None:
+        """The reference images of virtual batch normalisation, if the policy has it."""
+        wanted = self.policy.network.reference()
+        return None if wanted is None else reference_images(self.arena, wanted)
+
     def close(self) -> None:
         self.arena.close()
 
     def _batches(self, trials: Sequence[Trial]) -> Iterator[list[Trial]]:
-        """Trials with equally many episodes, in pieces that fit into memory."""
-        room = max(1, _PARAMETER_BYTES // (4 * self.policy.space.size))
-        for episodes, group in groupby(trials, key=lambda trial: len(trial.seeds)):
+        """Trials with equally many episodes and a kind of genome, in pieces that fit into memory."""
+        for (episodes, _), group in groupby(
+            trials, key=lambda trial: (len(trial.seeds), rank_of(trial.candidate.genome))
+        ):
             members = list(group)
+            room = max(1, _PARAMETER_BYTES // (4 * self.materialise.numbers(members[0].candidate.genome)))
             size = max(1, min(room, _EPISODES_AT_ONCE // episodes))
             pieces = -(-len(members) // size)
             for piece in np.array_split(np.arange(len(members)), pieces):
@@ -61,7 +82,7 @@ class Evaluator:
         lane = Lane(self.arena, self.policy, scaling, trials, self.threads, recorder=recorder)
         try:
             genomes = [trial.candidate.genome for trial in trials]
-            lane.start(self.materialise(genomes, context.centre, context.lineage))
+            lane.start(self.parameters(genomes, context.centre, context.lineage))
             while len(lane.alive):
                 lane.finish_step()
                 if len(lane.alive):

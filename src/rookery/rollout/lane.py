@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,7 @@ class Lane:
         self.recorder = recorder
         self.batch = arena.batch([seed for trial in trials for seed in trial.seeds], threads, render)
         self.batch.reset()  # goes on while the caller makes the parameters
-        count, width = len(trials) * self.episodes, arena.spaces.observation.size
+        count, shown = len(trials) * self.episodes, arena.spaces.observation
 
         # By episode: what will be reported.
         self.steps = np.zeros(count, np.int64)
@@ -52,24 +53,26 @@ class Lane:
         self.limited = np.zeros(count, np.bool_)
         self.errors: dict[int, str] = {}
         self.limits = np.repeat([trial.candidate.max_steps or _NO_LIMIT for trial in trials], self.episodes)
-        self.observed = np.repeat([trial.observe for trial in trials], self.episodes)
-        self.totals = np.zeros((count if self.observed.any() else 0, width))
+        watched = [trial.observe and not shown.is_image for trial in trials]  # images have no moments
+        self.observed = np.repeat(watched, self.episodes)
+        self.totals = np.zeros((count if self.observed.any() else 0, shown.size))
         self.squares = np.zeros_like(self.totals)
         self.rewards: list[tuple[NDArray[np.int32], NDArray[np.float32]]] = []
+        self.whole = np.issubdtype(shown.dtype, np.integer)  # such numbers are always finite
         self.noise = NoiseBlocks(policy.head, trials) if policy.head.noise else None
 
         # By cell of the grid: whose it is, what its environment shows, and the moments of what it showed so far.
         self.clock = 0
         self.alive = np.arange(count, dtype=np.int32)
         self.members: NDArray[np.intp] = np.arange(len(trials))
-        self.seen = np.zeros((count, width), np.float32)
+        self.seen: NDArray[Any] = np.zeros((count, *shown.shape), shown.dtype)
         self.carry = policy.carry(len(trials), self.episodes, 1)
         self.sums, self.sums_of_squares = self.totals.copy(), self.squares.copy()
         self._settle()
 
-    def start(self, parameters: NDArray[np.float32]) -> None:
-        """Set the environments going under these policies, one row for each trial."""
-        self._bind(parameters)
+    def start(self, parameters: Mapping[str, Any]) -> None:
+        """Set the environments going under these policies; parameters have a first axis for the trials."""
+        self.parameters = parameters
         step = self.batch.receive()
         self._see(step)
         if self.recorder is not None:
@@ -84,11 +87,11 @@ class Lane:
             seen = self.seen[self.watched]
             self.sums[self.watched] += seen
             self.sums_of_squares[self.watched] += np.multiply(seen, seen, dtype=np.float64)
-        grid = self.seen.reshape(len(self.members), self.episodes, 1, -1)
+        grid = self.seen.reshape(len(self.members), self.episodes, 1, *self.seen.shape[1:])
         noise = None
         if self.noise is not None:
             noise = self.noise.at(self.clock, self._in_grid()).reshape(*grid.shape[:3], -1)
-        actions, self.carry = self.policy.act(self.views, grid, self.carry, self.scaling, noise)
+        actions, self.carry = self.policy.act(self.parameters, grid, self.carry, self.scaling, noise)
         self.batch.send(actions.reshape(len(self.seen), *actions.shape[3:])[self.cells], self.alive)
         self.clock += 1
 
@@ -102,7 +105,7 @@ class Lane:
         if self.recorder is not None:
             self.recorder.see(self.alive, step)
         over = step.terminated | step.truncated
-        if step.failures or not isfinite(step.observations.sum()):
+        if step.failures or not (self.whole or isfinite(step.observations.sum())):
             over |= self._broken(step)
         if self.clock >= self.first_limit:
             cut = ~over & (self.clock >= self.limits[self.alive])
@@ -124,10 +127,6 @@ class Lane:
 
     def close(self) -> None:
         self.batch.close()
-
-    def _bind(self, parameters: NDArray[np.float32]) -> None:
-        self.parameters = parameters
-        self.views = self.policy.space.split(parameters[:, None])  # one set for all episodes of a member
 
     def _settle(self) -> None:
         """Work out what follows from the live episodes and the members in the grid."""
@@ -164,7 +163,7 @@ class Lane:
             self._keep_moments(cells)
             self.seen, self.members = self.seen[cells], live
             self.carry = tuple(array[rows] for array in self.carry)
-            self._bind(self.parameters[rows])
+            self.parameters = {name: part[rows] for name, part in self.parameters.items()}
         self._settle()
 
     def _keep_moments(self, cells: NDArray[np.intp] | slice) -> None:
@@ -198,7 +197,7 @@ class Lane:
         error = self._error(trial, own)
         lengths = tuple(self.steps[own].tolist())
         moments = None
-        if trial.observe and error is None:
+        if self.observed[own.start] and error is None:
             moments = Moments(sum(lengths), self.totals[own].sum(axis=0), self.squares[own].sum(axis=0))
         behaviour = None
         if self.recorder is not None and error is None:

@@ -34,6 +34,7 @@ STRATEGIES: dict[str, AnyStrategy] = {
     "es coupled decay": ES(population=16, decay=0.01, decay_mode="coupled"),
     "es decoupled decay": ES(population=16, decay=0.01),
     "es decaying": ES(population=16, sigma_decay=0.99, sigma_min=0.01, lr_decay=0.99, lr_min=0.001),
+    "es low rank": ES(population=16, rank=1),
     "es step limit": ES(population=16, step_limit=StepLimit(start=5)),
     "ga": GA(population=16, truncation=5, sigma=0.1, elites=3),
     "ga of one": GA(population=1, sigma=0.1),

@@ -14,8 +14,9 @@ from rookery.evolution import ES, ESState, gaussian
 from rookery.evolution.es import StepLimit
 from rookery.evolution.optimisers import SGD, Adam
 from rookery.evolution.shaping import shape
-from rookery.genomes import Materialiser, ParameterSpace
+from rookery.genomes import LowRank, Materialiser, Parameter, ParameterSpace
 from rookery.rollout.results import Result
+from rookery.store.codec import decode, encode
 
 SPACE = ParameterSpace.flat(30)
 START = np.linspace(-1, 1, 30, dtype=np.float32)
@@ -160,3 +161,23 @@ def test_an_update_of_a_million_parameters_stays_in_bounded_memory() -> None:
         tracemalloc.stop()
     assert state.generation == 1
     assert peak < 250 * 2**20
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_low_rank_noise_is_recombined_and_climbs(rank: int) -> None:
+    space = ParameterSpace((Parameter("w", (6, 4), 1.0), Parameter("b", (4,))))
+    strategy = ES(population=32, rank=rank, optimiser=PLAIN, sigma=0.1, lr=1.0)
+    start = state = strategy.init(2, space, np.ones(space.size, np.float32))
+    materialise = Materialiser(space)
+    for _ in range(60):
+        before, asked = strategy.ask(state)
+        assert all(isinstance(candidate.genome, LowRank) for candidate in asked)
+        vectors = materialise([candidate.genome for candidate in asked], before.theta)
+        earned = -np.square(vectors).sum(axis=1)
+        results = [Result(id=c.id, fitness=float(f)) for c, f in zip(asked, earned, strict=True)]
+        state = strategy.tell(decode(encode(before), ESState), results)
+        noise = (vectors - before.theta) / before.sigma
+        gradient = shape(results, strategy.shaping) @ noise / strategy.population
+        np.testing.assert_allclose(state.theta - before.theta, gradient, rtol=1e-2, atol=1e-4)
+    np.testing.assert_array_equal(materialise([strategy.champion(state)], state.theta)[0], state.theta)
+    assert np.square(state.theta).sum() < 0.1 * np.square(start.theta).sum()

@@ -1,5 +1,6 @@
 """Policies: networks described in an experiment, and what they do with observations."""
 
+from rookery.policies.cnn import CNN
 from rookery.policies.impala import Impala
 from rookery.policies.mlp import MLP
 from rookery.policies.network import Actions, Network, Normaliser
@@ -11,6 +12,7 @@ from rookery.policies.stacked import DeepGA, Nature
 PolicySpec = MLP | Elman | LSTM | Nature | DeepGA | Impala
 
 __all__ = [
+    "CNN",
     "LSTM",
     "MLP",
     "Actions",

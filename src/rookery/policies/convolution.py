@@ -56,13 +56,13 @@ def blocks(images: Any, layer: Convolution) -> Any:
     tall, wide = down + more, across + more
     images = images[..., : tall * stride, : wide * stride]
     run = stride
-    if isinstance(images, np.ndarray) and images.itemsize * stride == 4 and images.shape[-1] == images.strides[-2]:
-        images, run = images.view(np.uint32), 1  # a row of a block moves as one number: four times as fast
+    if isinstance(images, np.ndarray) and stride == 4 and images.strides[-2:] == (images.shape[-1], 1):
+        images, run = images.view(np.uint32), 1  # four bytes move as one number, in a quarter of the time
     split = images.reshape(*lead, channels, tall, stride, wide, run)
     first = len(lead)
     order = (*range(first), first + 1, first + 3, first, first + 2, first + 4)
     joined = xp.permute_dims(split, order).reshape(*lead, tall, wide, channels * stride * run)
-    return joined.view(np.uint8) if run != stride else joined
+    return joined if run == stride else np.ascontiguousarray(joined).view(np.uint8)
 
 
 def patches(maps: Any, layer: Convolution) -> Any:

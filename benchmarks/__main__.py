@@ -15,7 +15,18 @@ from pathlib import Path
 from benchmarks.report import main as write_pages
 
 RESULTS = Path(__file__).parent / "results"
-NAMES = ("throughput", "evotorch", "startup", "memory", "solve", "dispatch", "publishing", "engines", "scaling")
+NAMES = (
+    "throughput",
+    "pixels",
+    "evotorch",
+    "startup",
+    "memory",
+    "solve",
+    "dispatch",
+    "publishing",
+    "engines",
+    "scaling",
+)
 
 
 def main() -> None:

@@ -349,7 +349,7 @@ def _begin(experiment: Experiment, runs: Path) -> Progress:
 def _inherit(experiment: Experiment, policy: Policy, runs: Path) -> tuple[NDArray[np.float32], Moments | None]:
     """The best policy of another run, carried over into this one's network, and its moments."""
     source = load_agent(runs, str(experiment.policy.init_from), "best")
-    if misfit := policy.space.misfit(source.policy.space):
+    if misfit := policy.misfit(source.policy) or policy.space.misfit(source.policy.space):
         raise UserError(f"policy.init_from={experiment.policy.init_from}: {misfit}")
     ours, theirs = (getattr(p.network, "activation", None) for p in (policy, source.policy))
     if ours != theirs:

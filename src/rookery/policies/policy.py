@@ -32,6 +32,17 @@ class Policy:
         shape = image_shape(observation.shape) if network.images else observation.shape
         self.space = ParameterSpace(network.parameters(shape, self.head.outputs))
 
+    def misfit(self, smaller: Policy) -> str | None:
+        """Why parameters of `smaller` would mean something else here, although they might fit; None when not."""
+        if not (self.network.images or smaller.network.images):
+            return None
+        (ours, shape), (theirs, shown) = (
+            (type(policy.network).__name__.lower(), policy.observation.shape) for policy in (self, smaller)
+        )
+        if ours != theirs:
+            return f"it is of type {theirs}, not {ours}"
+        return None if shown == shape else f"it was shown images of shape {shown}, not {shape}"
+
     def carry(self, *lead: int) -> Carry:
         """What the policy remembers at the first step of an episode: nothing."""
         return tuple(np.zeros((*lead, width), np.float32) for width in self.network.carry_widths())

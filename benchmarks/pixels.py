@@ -1,6 +1,6 @@
 """Evaluating pixel policies on Pong against EnvPool alone stepping as many environments with as many threads.
 
-Sixteen environments: one for each of 16 policies, 4 for each of 4, and one for each of 16 that share their products.
+Sixteen environments: one for each of 16 policies, 4 for each of 4, one for each of 16 that share their products.
 A rate is that of stepping: the difference of a long and a short evaluation, which leaves out the making of
 environments and parameters. `inline` is one process with two threads, `process` two processes with one each.
 """

@@ -26,6 +26,7 @@ NAMES = (
     "publishing",
     "engines",
     "scaling",
+    "ga",
 )
 
 

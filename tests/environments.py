@@ -168,7 +168,7 @@ class Faulty(gymnasium.Env[Any, Any]):
 
 
 class Trap(gymnasium.Env[Any, Any]):
-    """A point in a U of walls whose closed side is towards the goal: only who first goes away gets there."""
+    """A point in a U of walls that is closed towards the goal: the way there begins with going away from it."""
 
     walls = ((-0.9, 0.9, 0.7, 1.0), (-0.9, -0.6, -0.2, 1.0), (0.6, 0.9, -0.2, 1.0))  # from x to x, from y to y
     goal = np.array([0.0, 3.0])

@@ -115,6 +115,7 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(
 OTHERS = {
     "ga": ["cartpole-ga", *SMALL, "elite_episodes=3"],
     "ga with statistics": ["cartpole-ga", *SMALL, "elite_episodes=3", "normaliser.share=0.5"],
+    "novelty": ["cartpole", "algorithm=novelty", *SMALL, "centres=2", "centre_episodes=3"],
     "ga steady": ["cartpole-ga", *SMALL, "elite_episodes=3", "mode=steady", "window=5"],
 }
 

@@ -74,6 +74,7 @@ OTHERS = {
     "ga": [*LANDER_GA, "truncation=5"],
     "ga steady": [*LANDER_GA, "truncation=5", *STEADY],
     "random search steady": [*LANDER_GA, "algorithm=random_search", *STEADY],
+    "novelty": ["run", "lander", *LANDER[2:], "algorithm=novelty", "population=30", "env.max_steps=200"],
 }
 
 

@@ -78,8 +78,12 @@ class CNN(Network, frozen=True):
     def convolve(self, parameters: Mapping[str, Any], number: int, maps: Any, kernel: Convolution) -> Any:
         """One convolution, before its activation."""
         *lead, batch, height, width, channels = maps.shape
-        rows = patches(maps, kernel)
-        out = rows.reshape(*lead, batch * rows.shape[-2], rows.shape[-1]) @ parameters[f"k{number}"]
+        few = _FRAMES_AT_ONCE if isinstance(maps, np.ndarray) else batch
+        parts = [
+            _multiplied(patches(maps[..., at : at + few, :, :, :], kernel), parameters[f"k{number}"])
+            for at in range(0, batch, few)
+        ]
+        out = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-2)
         out = normalised(parameters, f"k{number}", out) + parameters[f"bk{number}"][..., None, :]
         return out.reshape(*lead, batch, *kernel.output((height, width, channels)))
 
@@ -115,6 +119,12 @@ class CNN(Network, frozen=True):
     def _flat(self, parameters: Mapping[str, Any], x: Any) -> Any:
         maps = self.maps(parameters, x)
         return maps.reshape(*maps.shape[:-3], prod(maps.shape[-3:]))
+
+
+def _multiplied(rows: Any, matrix: Any) -> Any:
+    """Rows of patches (*lead, batch, places, numbers) times a kernel, all images of a batch below each other."""
+    *lead, batch, places, width = rows.shape
+    return rows.reshape(*lead, batch * places, width) @ matrix
 
 
 def _members(parameters: Mapping[str, Any], rows: slice) -> dict[str, Any]:

@@ -27,9 +27,13 @@ __all__ = [
 
 def known_ids() -> dict[str, frozenset[str]]:
     """Every environment id, by backend."""
-    from rookery.envs import envpool, gymnasium
+    from rookery.envs import envpool, gymnasium, synthetic
 
-    return {"envpool": envpool.known_ids(), "gymnasium": gymnasium.known_ids()}
+    return {
+        "envpool": envpool.known_ids(),
+        "gymnasium": gymnasium.known_ids(),
+        "synthetic": synthetic.known_ids(),
+    }
 
 
 def arena(spec: Env, info: str | None = None) -> Arena:
@@ -43,6 +47,10 @@ def make(spec: Env, seeds: Sequence[int], threads: int = 1, render: bool = False
 
 
 def _backend(spec: Env, info: str | None) -> Arena:
+    if spec.id.startswith("synthetic:"):
+        from rookery.envs.synthetic import SyntheticArena
+
+        return SyntheticArena(spec)
     if ":" in spec.id or spec.backend == "gymnasium":
         from rookery.envs.gymnasium import GymnasiumArena
 
@@ -56,7 +64,7 @@ def _backend(spec: Env, info: str | None) -> Arena:
         from rookery.envs.gymnasium import GymnasiumArena
 
         return GymnasiumArena(spec, info)
-    names = known["envpool"] if spec.backend == "envpool" else known["envpool"] | known["gymnasium"]
+    names = known["envpool"] if spec.backend == "envpool" else frozenset().union(*known.values())
     raise UserError(
         f"unknown environment '{spec.id}'.{did_you_mean(spec.id, names)} "
         "`rookery envs` lists them; your own is my_package.module:Class"

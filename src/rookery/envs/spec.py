@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 class Env(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which environment, and how it is shown to the agent."""
 
-    id: Annotated[str, Meta(description="an EnvPool or Gymnasium id, or my_package.module:Class")]
+    id: Annotated[str, Meta(description="an EnvPool or Gymnasium id, synthetic:NAME, or my_package.module:Class")]
     max_steps: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(description="agent steps after which an episode is truncated; null = as registered"),

@@ -8,8 +8,9 @@ from rookery.policies.normaliser import Moments, Scaling
 from rookery.policies.policy import Policy
 from rookery.policies.recurrent import LSTM, Elman
 from rookery.policies.stacked import DeepGA, Nature
+from rookery.policies.vector import VectorPolicy
 
-PolicySpec = MLP | Elman | LSTM | Nature | DeepGA | Impala
+PolicySpec = MLP | Elman | LSTM | Nature | DeepGA | Impala | VectorPolicy
 
 __all__ = [
     "CNN",
@@ -26,4 +27,5 @@ __all__ = [
     "Policy",
     "PolicySpec",
     "Scaling",
+    "VectorPolicy",
 ]

@@ -47,7 +47,7 @@ class CNN(Network, frozen=True):
         channels, height, width = shape
         kernels, size = self.kernels((height, width, channels))
         if min(size) < 1:
-            kind = type(self).__name__.lower()
+            kind = self.__struct_config__.tag
             least = next(n for n in count(1) if min(self.kernels((n, n, channels))[1]) > 0)
             raise UserError(
                 f"policy.type={kind} needs images of at least {least} x {least}, not {height} x {width}"

@@ -37,7 +37,7 @@ class Policy:
         if not (self.network.images or smaller.network.images):
             return None
         (ours, shape), (theirs, shown) = (
-            (type(policy.network).__name__.lower(), policy.observation.shape) for policy in (self, smaller)
+            (policy.network.__struct_config__.tag, policy.observation.shape) for policy in (self, smaller)
         )
         if ours != theirs:
             return f"it is of type {theirs}, not {ours}"
@@ -77,7 +77,7 @@ class Policy:
 
 def _refuse_misfit(network: Network, observation: Observation) -> None:
     """Networks take vectors or images, and say so when an environment shows the other."""
-    kind, shape = type(network).__name__.lower(), f"of shape {observation.shape} ({observation.dtype})"
+    kind, shape = network.__struct_config__.tag, f"of shape {observation.shape} ({observation.dtype})"
     if observation.is_image and not network.images:
         raise UserError(
             f"policy.type={kind} takes a vector, but this environment shows images {shape}; "

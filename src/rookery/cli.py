@@ -177,13 +177,47 @@ def plot(
 
 
 @app.command()
+def compare(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PRESET|FILE[:KEY=VALUE]... [KEY=VALUE]...",
+            help="What to compare, such as lander lander:sigma=0.1; overrides that stand alone are for all.",
+        ),
+    ],
+    budget: Annotated[float, typer.Option(min=1, help="Environment steps of each run's training.")],
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="Draw the curves into a .png, .svg or .pdf file.")] = None,
+    runs: Runs = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Compare experiments over equally many environment steps; runs that are there already are used."""
+    from rookery.compare import compare as carry_out
+    from rookery.compare import describe
+
+    found = carry_out(words, seeds, int(budget), runs, out)
+    if isinstance(found, int):
+        print("the same command again goes on with the comparison", file=sys.stderr)
+        raise typer.Exit(found)
+    _print_json(found) if as_json else describe(found)
+
+
+@app.command()
 def presets(
     name: Annotated[str | None, typer.Argument(metavar="[PRESET|FILE]", help="Show all keys of this one.")] = None,
+    algorithms: Annotated[
+        bool, typer.Option("--algorithms", help="List the algorithms, and what Nevergrad and evosax have.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """The experiments that come with Rookery, or all keys of one."""
     from rookery.experiment import experiment_yaml, load_experiment, preset_description, preset_names
 
+    if algorithms:
+        from rookery.evolution.catalogue import catalogue, describe
+
+        _print_json(catalogue()) if as_json else print(describe(catalogue()))
+        return
     if name is not None:
         experiment = load_experiment(name)
         _print_json(experiment) if as_json else print(experiment_yaml(experiment, help=True), end="")

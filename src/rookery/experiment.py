@@ -51,6 +51,10 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     generations: Annotated[_Positive | None, Meta(description="generations to run; null = no limit")] = None
     steps: Annotated[_Positive | None, Meta(description="environment steps to take; null = no limit")] = None
     seconds: Annotated[_Seconds | None, Meta(description="time to run for; null = no limit")] = None
+    overshoot: Annotated[
+        bool,
+        Meta(description="the last generation may go beyond stop.steps; false = it is left out then"),
+    ] = True
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

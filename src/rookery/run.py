@@ -132,6 +132,9 @@ class _Sitting:
             started = time.monotonic()
             planned, asked, results = self._generation()
             evaluated = time.monotonic()
+            if reason := self._goes_too_far(results):
+                self._validate(at_end=True)
+                return reason
             self._check_failures(planned, results)
             champion = self._champion_score(planned, results)
             if self._validation_due(champion):
@@ -179,6 +182,14 @@ class _Sitting:
                 return f"{int(limit):,} {name} reached" if limit == int(limit) else f"{limit:g} {name} reached"
         return None
 
+    def _goes_too_far(self, results: Sequence[Result]) -> str | None:
+        """Why a generation is not to be told, where an experiment wants no step beyond its limit."""
+        stop = self.experiment.stop
+        taken = self.progress.steps + sum(result.steps for result in results)
+        if stop.overshoot or stop.steps is None or taken <= stop.steps:
+            return None
+        return f"the next generation would go beyond {stop.steps:,} steps"
+
     def _validation_due(self, champion: float | None) -> bool:
         generation, last, target = (
             self.progress.generation,
@@ -218,6 +229,7 @@ class _Sitting:
                 std=measured.std,
                 episodes=measured.episodes,
                 best=best,
+                taken=sum(result.steps for result in results),
             )
         )
         self._boundary(best=best)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from rookery.evolution import ES, GA, Algorithm, Novelty, RandomSearch
+from rookery.evolution import ES, GA, Algorithm, Evosax, Nevergrad, Novelty, RandomSearch
 from rookery.evolution.es import StepLimit
 from rookery.evolution.optimisers import SGD
 from rookery.evolution.strategy import AnyStrategy
@@ -48,8 +48,26 @@ STRATEGIES: dict[str, AnyStrategy] = {
     "novelty nsra": Novelty(population=16),
     "novelty nsr": Novelty(population=16, variant="nsr", centres=2),
     "novelty ns": Novelty(population=15, variant="ns", archive=5, neighbours=3),
+    "nevergrad cma": Nevergrad(population=16, sigma=0.3),
+    "nevergrad cma with a budget": Nevergrad(population=25, budget=2000, sigma=0.3),
+    "nevergrad diagonal cma": Nevergrad(optimizer="DiagonalCMA", sigma=0.3),
+    "nevergrad de": Nevergrad(optimizer="TwoPointsDE", sigma=0.3),
+    "nevergrad pso": Nevergrad(optimizer="PSO", population=40, sigma=0.3),
+    "nevergrad one plus one": Nevergrad(optimizer="OnePlusOne", population=1, sigma=0.3),
+    "nevergrad sequential": Nevergrad(optimizer="Cobyla", sigma=0.3, budget=1000),
+    "nevergrad random": Nevergrad(optimizer="RandomSearch", population=16),
+    "evosax openes": Evosax(population=16, sigma=0.1, lr=0.05),
+    "evosax snes": Evosax(strategy="SNES", population=16, sigma=0.3),
+    "evosax cma-es": Evosax(strategy="CMA_ES", population=16, sigma=0.3),
+    "evosax pgpe": Evosax(strategy="PGPE", population=16, sigma=0.1, lr=0.05),
+    "evosax differential evolution": Evosax(strategy="DifferentialEvolution", population=16, sigma=1.0),
+    "evosax simple ga": Evosax(strategy="SimpleGA", population=16, sigma=0.3),
 }
-CANNOT_SEARCH = ("es of one", "novelty ns")  # a rank among one says nothing; novelty alone looks for no top
+CANNOT_SEARCH = (
+    "es of one",  # a rank among one says nothing
+    "novelty ns",  # novelty alone looks for no top
+    "nevergrad random",  # it samples around zero without end
+)
 GENERATIONS = {
     "es of two": 400,
     "ga of one": 400,
@@ -75,6 +93,11 @@ def champion(strategy: AnyStrategy, state: Any) -> np.ndarray[Any, Any]:
     return make([strategy.champion(state)], strategy.centre(state), strategy.lineage(state))[0]
 
 
+def size(strategy: AnyStrategy, state: Any) -> int:
+    """Candidates per generation; where a strategy leaves that open, its state says."""
+    return strategy.population or int(state.population)
+
+
 def test_every_registered_strategy_is_tested_here() -> None:
     registered = typing.get_args(Algorithm) or (Algorithm,)
     assert {type(strategy) for strategy in STRATEGIES.values()} == set(registered)
@@ -88,7 +111,7 @@ def test_it_asks_for_a_population_and_then_for_nothing_until_all_is_told(name: s
     for _ in range(3):
         state, asked = strategy.ask(state)
         ids = {candidate.id for candidate in asked}
-        assert sum(not candidate.fresh for candidate in asked) == strategy.population
+        assert sum(not candidate.fresh for candidate in asked) == size(strategy, state)
         assert len(asked) == len(ids)
         assert not ids & seen
         seen |= ids

@@ -2,11 +2,27 @@
 
 from rookery.evolution.breeding import BreedingState
 from rookery.evolution.es import ES, ESState
+from rookery.evolution.evosax import Evosax, EvosaxState
 from rookery.evolution.ga import GA
+from rookery.evolution.nevergrad import Nevergrad, NevergradState
 from rookery.evolution.novelty import Novelty, NoveltyState
 from rookery.evolution.random_search import RandomSearch
 
-Algorithm = ES | GA | RandomSearch | Novelty
-State = ESState | BreedingState | NoveltyState
+Algorithm = ES | GA | RandomSearch | Novelty | Nevergrad | Evosax
+State = ESState | BreedingState | NoveltyState | NevergradState | EvosaxState
 
-__all__ = ["ES", "GA", "Algorithm", "BreedingState", "ESState", "Novelty", "NoveltyState", "RandomSearch", "State"]
+__all__ = [
+    "ES",
+    "GA",
+    "Algorithm",
+    "BreedingState",
+    "ESState",
+    "Evosax",
+    "EvosaxState",
+    "Nevergrad",
+    "NevergradState",
+    "Novelty",
+    "NoveltyState",
+    "RandomSearch",
+    "State",
+]

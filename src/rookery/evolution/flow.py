@@ -32,7 +32,7 @@ def flow(
     """Evaluate and tell a generation; what was planned in the end, and its results, the champion's last."""
     state = progress.strategy
     assert isinstance(state, BreedingState)
-    context, own = surroundings(experiment, progress), champion(experiment, progress)
+    context, own = surroundings(experiment, progress), champion(experiment, progress, strategy.population)
     for number, trial in enumerate(own):  # each with an id of its own, by which its result is taken
         own[number] = replace(trial, candidate=replace(trial.candidate, id=trial.candidate.id - number))
     stream.send(context, own)

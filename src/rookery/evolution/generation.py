@@ -69,7 +69,7 @@ def plan(experiment: Experiment, progress: Progress) -> Plan:
         state,
         surroundings(experiment, progress),
         trials(experiment, progress, asked),
-        champion(experiment, progress),
+        champion(experiment, progress, sum(not candidate.fresh for candidate in asked)),
     )
 
 
@@ -101,10 +101,10 @@ def trials(experiment: Experiment, progress: Progress, asked: Sequence[Candidate
     return found
 
 
-def champion(experiment: Experiment, progress: Progress) -> list[Trial]:
+def champion(experiment: Experiment, progress: Progress, population: int) -> list[Trial]:
     """The champion's own episodes of a generation."""
     evaluation, strategy = experiment.evaluation, experiment.strategy
-    count = round(evaluation.champion_share * strategy.population)
+    count = round(evaluation.champion_share * population)
     count = max(1, count) if evaluation.champion_share > 0 else 0
     deployed = Candidate(CHAMPION, strategy.champion(progress.strategy))
     fresh = (

@@ -17,11 +17,12 @@ S = TypeVar("S")
 class Strategy(Protocol[S]):
     """An optimiser that maximises. Its own fields are its hyperparameters; all that changes is in the state.
 
-    Results may be told in any order, in parts and twice; those of another generation change nothing.
+    Where the `population` is not given, its state has one that suits the space. Results may be told in any order,
+    in parts and twice; those of another generation change nothing.
     """
 
     @property
-    def population(self) -> int: ...
+    def population(self) -> int | None: ...
 
     def init(self, seed: int, space: ParameterSpace, start: NDArray[np.float32] | None = None) -> S: ...
 

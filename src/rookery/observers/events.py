@@ -49,7 +49,7 @@ class Generation(_Event, frozen=True, tag="generation"):
 
 
 class Validated(_Event, frozen=True, tag="validated"):
-    """The champion of `generation` was evaluated on fresh episodes."""
+    """The champion of `generation` was evaluated on fresh episodes, in `taken` steps that are not counted."""
 
     generation: int
     steps: int
@@ -57,6 +57,7 @@ class Validated(_Event, frozen=True, tag="validated"):
     std: float
     episodes: int
     best: bool
+    taken: int = 0
 
 
 class Checkpointed(_Event, frozen=True, tag="checkpointed"):

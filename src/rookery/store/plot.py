@@ -92,16 +92,21 @@ def plot_runs(runs: Sequence[PlottedRun], out: Path, x: Axis = "steps") -> None:
 
 def _check(runs: Sequence[PlottedRun], out: Path) -> None:
     """Refuse what cannot be drawn, before anything is."""
-    if out.suffix.lower() not in SUFFIXES:
-        given = f"'{out.suffix}'" if out.suffix else "no suffix"
-        raise UserError(f"cannot plot to {out}: its name must end in .png, .svg or .pdf, and it has {given}")
-    if not out.parent.is_dir():
-        raise UserError(f"cannot write {out}: the folder {out.parent} does not exist")
+    check_path(out)
     if not runs:
         raise UserError("there is no run to plot: name at least one")
     empty = [run.name for run in runs if not run.history.generations]
     if empty:
         raise UserError(f"there is nothing to plot yet: no generation is finished in {', '.join(empty)}")
+
+
+def check_path(out: Path) -> None:
+    """Refuse a place where no picture can be put."""
+    if out.suffix.lower() not in SUFFIXES:
+        given = f"'{out.suffix}'" if out.suffix else "no suffix"
+        raise UserError(f"cannot plot to {out}: its name must end in .png, .svg or .pdf, and it has {given}")
+    if not out.parent.is_dir():
+        raise UserError(f"cannot write {out}: the folder {out.parent} does not exist")
 
 
 def _x_axis(runs: Sequence[PlottedRun], x: Axis) -> tuple[float, str]:

@@ -1,0 +1,86 @@
+"""Where a CMA of Nevergrad's stands, as plain data: rebuilding one from all that it was told would take too long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from rookery.evolution.overlay import Overlay, lay, take
+
+# What does not change, what has nothing to do with the search, and what is found by hashes of this process.
+_SKIP = (
+    "opts",
+    "inputargs",
+    "sp",
+    "gp",
+    "logger",
+    "timer",
+    "callbackstop",
+    "sent_solutions",
+    "archive",
+    "_injected_solutions_archive",
+    "_round_integer_variables",
+    "boundary_handler",
+)
+
+
+class Keyframe(msgspec.Struct, frozen=True, eq=False):
+    """A CMA between two of its own generations: itself, the random state, and the best that it was told."""
+
+    evaluations: int
+    search: Overlay
+    generator: NDArray[np.uint32]
+    position: int
+    gauss: float | None
+    point: NDArray[np.float64]
+    loss: float
+
+
+def keyframe(optimizer: Any) -> Keyframe | None:
+    """The keyframe of an optimiser, if it is a CMA that is in a position to give one."""
+    layers = _layers(optimizer)
+    inner = layers[-1]
+    search = getattr(inner, "_es", None)
+    if not type(search).__module__.startswith("cma.") or inner._to_be_told or inner._to_be_asked:
+        return None
+    _, words, position, has_gauss, gauss = inner._rng.get_state()
+    best = inner.current_bests["pessimistic"]
+    return Keyframe(
+        evaluations=optimizer.num_tell,
+        search=take(search, _SKIP),
+        generator=words,
+        position=position,
+        gauss=gauss if has_gauss else None,
+        point=best.x,
+        loss=float(best.mean),
+    )
+
+
+def restore(optimizer: Any, frame: Keyframe, best_of: Any) -> None:
+    """Bring a fresh optimiser to where a keyframe was taken; `best_of` makes Nevergrad's record of a best point."""
+    layers = _layers(optimizer)
+    inner = layers[-1]
+    search = inner.es
+    points = search.ask()
+    search.tell(points, list(range(len(points))))  # some of its parts are made when they are first used
+    lay(frame.search, search)
+    for layer in layers:
+        layer._num_ask = layer._num_tell = frame.evaluations
+        candidate = layer.parametrization.spawn_child()
+        candidate.set_standardized_data(frame.point, reference=layer.parametrization)
+        candidate.loss = frame.loss
+        best = best_of(candidate, frame.loss, reference=layer.parametrization)
+        layer.current_bests = dict.fromkeys(layer.current_bests, best)
+    state = ("MT19937", frame.generator, frame.position, int(frame.gauss is not None), frame.gauss or 0.0)
+    inner._rng.set_state(state)
+
+
+def _layers(optimizer: Any) -> list[Any]:
+    """An optimiser and those inside it that it passes everything on to."""
+    layers = [optimizer]
+    while (inner := getattr(layers[-1], "optim", None)) is not None:
+        layers.append(inner)
+    return layers

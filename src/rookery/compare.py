@@ -27,6 +27,7 @@ from rookery.store.directory import RunDirectory
 from rookery.store.events import History, history, read_events
 from rookery.store.plot import PlottedRun, check_path, plot_runs
 
+_WIDTH = 160  # of a table that is not on a terminal
 _OVERRIDE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*=")
 _VARIANT = re.compile(r":(?=[A-Za-z_][A-Za-z0-9_.]*=)")
 
@@ -116,7 +117,7 @@ def compare(words: Sequence[str], seeds: int, budget: int, runs: Path, out: Path
 
 def describe(comparison: Comparison) -> None:
     """Print tables for a person."""
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH)
     table = Table(box=None, pad_edge=False, padding=(0, 1))
     table.add_column("experiment", overflow="fold")
     for column in ("score", "std", "best", "steps", "validation", "steps/s", "time"):

@@ -134,7 +134,7 @@ def _built(spec: Evosax, size: int) -> _Built:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Evosax is compiled when it is first called, and some of it uses what optax has renamed."""
+    """What is compiled here for the first time may use what optax has renamed since."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         yield

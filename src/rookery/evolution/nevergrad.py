@@ -60,8 +60,8 @@ class Nevergrad(Guest[NevergradState], frozen=True, tag="nevergrad"):
         """The search before its first generation, around fresh parameters or around `start`."""
         theta = space.initial(stream(seed, "initial")) if start is None else start.astype(np.float32)
         with _apart(seed, 0, "init"):
-            population = self.population or _own_population(self._build(seed, theta, 1))
-            self._build(seed, theta, population)  # what cannot be built is refused before the run begins
+            population = self.population or _own_population(self._build(seed, theta, 1, try_it=True))
+            self._build(seed, theta, population, try_it=True)
         lineage = blake2b(theta.tobytes() + str(seed).encode()).hexdigest()
         return NevergradState(
             seed=seed,
@@ -112,7 +112,8 @@ class Nevergrad(Guest[NevergradState], frozen=True, tag="nevergrad"):
             _keep((self, state.lineage), live)
         return live
 
-    def _build(self, seed: int, start: NDArray[np.float32], population: int) -> Any:
+    def _build(self, seed: int, start: NDArray[np.float32], population: int, try_it: bool = False) -> Any:
+        """A fresh optimiser. Many find out only when they are asked that they cannot work like this."""
         ng = _library()
         known = ng.optimizers.registry
         if self.optimizer not in known:
@@ -121,15 +122,24 @@ class Nevergrad(Guest[NevergradState], frozen=True, tag="nevergrad"):
                 f"algorithm.optimizer: Nevergrad has no '{self.optimizer}'.{hint} "
                 "`rookery presets --algorithms` lists what it has"
             )
+        kind = known[self.optimizer]
+        if kind.no_parallelization and population > 1:
+            raise UserError(
+                f"algorithm.population: Nevergrad's {self.optimizer} takes one candidate at a time, not {population}"
+            )
         point = ng.p.Array(init=start.astype(np.float64)).set_mutation(sigma=self.sigma)
         point.random_state.seed(int(stream(seed, "nevergrad").integers(2**32)))
         try:
-            return known[self.optimizer](point, budget=self.budget, num_workers=population)
+            optimizer = kind(point, budget=self.budget, num_workers=population)
+            if try_it:
+                optimizer.ask()
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
+            hint = "; it may need algorithm.budget, the evaluations to plan for" if self.budget is None else ""
             raise UserError(
-                f"algorithm.optimizer: Nevergrad's {self.optimizer} cannot be used like this: {reason}"
+                f"algorithm.optimizer: Nevergrad's {self.optimizer} cannot be used like this: {reason}{hint}"
             ) from error
+        return optimizer
 
 
 class _Live:

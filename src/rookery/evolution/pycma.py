@@ -1,4 +1,4 @@
-"""Where a CMA of Nevergrad's stands, as plain data: rebuilding one from all that it was told would take too long."""
+"""Where a CMA of Nevergrad stands, as plain data: to build one again out of all it was told takes too long."""
 
 from __future__ import annotations
 

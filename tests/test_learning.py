@@ -18,6 +18,9 @@ from rookery.run import start
         ("cartpole-ga", []),
         ("cartpole-ga", ["mode=steady", "window=16"]),
         ("cartpole-ga", ["normaliser.share=0.5"]),
+        ("cartpole", ["algorithm.type=nevergrad"]),
+        ("cartpole", ["algorithm.type=evosax", "lr=0.05"]),
+        ("cartpole", ["algorithm.type=evosax", "strategy=SNES", "sigma=0.5"]),
     ],
 )
 def test_cartpole_is_solved(preset: str, overrides: list[str], tmp_path: Path) -> None:

@@ -117,6 +117,10 @@ OTHERS = {
     "ga with statistics": ["cartpole-ga", *SMALL, "elite_episodes=3", "normaliser.share=0.5"],
     "novelty": ["cartpole", "algorithm=novelty", *SMALL, "centres=2", "centre_episodes=3"],
     "ga steady": ["cartpole-ga", *SMALL, "elite_episodes=3", "mode=steady", "window=5"],
+    "nevergrad cma": ["cartpole", "algorithm=nevergrad", *SMALL],
+    "nevergrad de": ["cartpole", "algorithm=nevergrad", "optimizer=TwoPointsDE", *SMALL],
+    "evosax openes": ["cartpole", "algorithm=evosax", *SMALL],
+    "evosax simple ga": ["cartpole", "algorithm=evosax", "strategy=SimpleGA", *SMALL],
 }
 
 

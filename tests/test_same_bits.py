@@ -105,6 +105,21 @@ def test_a_worker_killed_on_the_way_changes_no_bit_of_other_strategies(
     assert final(tmp_path, 30) == final(tmp_path / "whole", 30)
 
 
+@pytest.mark.parametrize("algorithm", ["nevergrad", "evosax"])
+def test_guests_give_the_same_bits_on_workers_and_after_a_change_of_engine(
+    algorithm: str, tmp_path: Path, command: Command
+) -> None:
+    small = [f"algorithm.type={algorithm}", "population=8", "hidden=[8]", "env.max_steps=60"]
+    inline, process = tmp_path / "inline", tmp_path / "process"
+    for engine, runs, until in (("inline", inline, 6), ("process", process, 3)):
+        begin = [*LANDER, *small, f"stop.generations={until}", f"engine={engine}", "--runs", runs]
+        done = command(*begin, timeout=110)
+        assert done.returncode == 0, done.stderr
+    done = command("resume", "one", "stop.generations=6", "engine=process", "workers=2", "--runs", process)
+    assert done.returncode == 0, done.stderr
+    assert final(process, 6) == final(inline, 6)
+
+
 @pytest.mark.parametrize(("which", "ranks"), [("openmpi", 2), ("openmpi", 6), ("mpich", 3)])
 def test_twenty_generations_of_the_lander_under_mpi(inline: bytes, tmp_path: Path, which: str, ranks: int) -> None:
     done = mpiexec(which, ranks, "-m", "rookery", *TWENTY, "engine=mpi", "--runs", tmp_path)

@@ -25,6 +25,7 @@ from rookery.policies import (
     Network,
     Policy,
     PolicySpec,
+    VectorPolicy,
 )
 
 NETWORKS: dict[str, Network] = {
@@ -36,6 +37,7 @@ NETWORKS: dict[str, Network] = {
     "nature": Nature(hidden=(16, 8), output_scale=1.0),
     "deepga": DeepGA(hidden=(16,), output_scale=1.0),
     "impala": Impala(hidden=(16,), channels=(4, 6), output_scale=1.0),
+    "vector": VectorPolicy(),
 }
 VECTORS = {name: network for name, network in NETWORKS.items() if not network.images}
 BOX = Continuous((-1.0, -2.0, -np.inf), (1.0, 3.0, np.inf))
@@ -221,6 +223,9 @@ def test_initial_parameters_have_their_size_and_lie_end_to_end(network: Network)
     views = policy.space.split(vector)
     assert vector.shape == (policy.space.size,)
     np.testing.assert_array_equal(np.concatenate([view.reshape(-1) for view in views.values()]), vector)
+    if isinstance(network, VectorPolicy):
+        assert vector.std() == pytest.approx(0.5, rel=0.1)
+        return
     rows = views["w"].shape[0]
     assert views["w"].std() == pytest.approx(0.5 / np.sqrt(rows), rel=0.1)
     assert not any(view.any() for name, view in views.items() if name.startswith("b"))
@@ -271,7 +276,7 @@ def test_what_does_not_fit_is_said() -> None:
 @every_vector_network
 @pytest.mark.parametrize("image", [Observation((4, 84, 84), "uint8"), Observation((64, 64), "uint8")], ids=str)
 def test_images_are_refused(network: Network, image: Observation) -> None:
-    kind = type(network).__name__.lower()
+    kind = network.__struct_config__.tag
     with pytest.raises(UserError, match=rf"policy.type={kind} takes a vector, but this environment shows images"):
         Policy(network, Spaces(image, Discrete((2,))))
 

@@ -61,8 +61,8 @@ def test_a_keyframe_stands_for_all_that_was_told_before(
     for every in (10, 10**9):
         monkeypatch.setattr(nevergrad, "_KEYFRAME", every)
         state = advance(strategy, strategy.init(1, SPACE, START), sphere, 43)
-        state = advance(strategy, forget(state), sphere, 150)  # so long that CMA restarts
-        assert len(state.losses) == 18 * (193 % every)
+        state = advance(strategy, forget(state), sphere, 40)
+        assert len(state.losses) == 18 * (83 % every)
         best.append(state.best.tobytes())
     assert best[0] == best[1]
 
@@ -134,7 +134,7 @@ def test_a_centre_is_what_evosax_deploys_where_it_has_one(sphere: Sphere) -> Non
         (Nevergrad(optimizer="NGOpt"), "algorithm.optimizer: Nevergrad's NGOpt .* algorithm.budget"),
         (
             Nevergrad(optimizer="Cobyla", population=4),
-            "algorithm.population: Nevergrad's Cobyla takes one candidate at a time",
+            "algorithm.population: Cobyla takes one candidate at a time",
         ),
         (Evosax(strategy="OpnES"), r"algorithm.strategy: evosax has no 'OpnES'\. Did you mean .*'Open_ES'"),
         (Evosax(population=15), "Open_?ES cannot be used like this: Population size must be even"),

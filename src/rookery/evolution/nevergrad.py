@@ -125,7 +125,7 @@ class Nevergrad(Guest[NevergradState], frozen=True, tag="nevergrad"):
         kind = known[self.optimizer]
         if kind.no_parallelization and population > 1:
             raise UserError(
-                f"algorithm.population: Nevergrad's {self.optimizer} takes one candidate at a time, not {population}"
+                f"algorithm.population: {self.optimizer} takes one candidate at a time, not {population}"
             )
         point = ng.p.Array(init=start.astype(np.float64)).set_mutation(sigma=self.sigma)
         point.random_state.seed(int(stream(seed, "nevergrad").integers(2**32)))

@@ -60,7 +60,7 @@ def keyframe(optimizer: Any) -> Keyframe | None:
 
 
 def restore(optimizer: Any, frame: Keyframe, best_of: Any) -> None:
-    """Bring a fresh optimiser to where a keyframe was taken; `best_of` makes Nevergrad's record of a best point."""
+    """Bring a fresh optimiser to where a keyframe was taken; `best_of` makes a record of a best point."""
     layers = _layers(optimizer)
     inner = layers[-1]
     search = inner.es

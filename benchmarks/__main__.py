@@ -27,6 +27,7 @@ NAMES = (
     "engines",
     "scaling",
     "ga",
+    "nevergrad",
 )
 
 

@@ -119,7 +119,6 @@ OTHERS = {
     "ga steady": ["cartpole-ga", *SMALL, "elite_episodes=3", "mode=steady", "window=5"],
     "nevergrad cma": ["cartpole", "algorithm=nevergrad", *SMALL],
     "nevergrad de": ["cartpole", "algorithm=nevergrad", "optimizer=TwoPointsDE", *SMALL],
-    "evosax openes": ["cartpole", "algorithm=evosax", *SMALL],
     "evosax simple ga": ["cartpole", "algorithm=evosax", "strategy=SimpleGA", *SMALL],
 }
 

@@ -112,7 +112,7 @@ def test_sources_that_do_not_exist(source: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("seed: 1", "env.id is missing: an EnvPool or Gymnasium id, or my_package.module:Class"),
+        ("seed: 1", "env.id is missing: an EnvPool or Gymnasium id, synthetic:NAME, or my_package.module:Class"),
         ("env: {id: X}\nalgorithm: {sigma: 0}", "algorithm.sigma: expected a number > 0, got 0"),
         ("env: {id: X}\nalgoritm: es", "unknown setting 'algoritm'. Did you mean 'algorithm'?"),
         (

@@ -57,12 +57,12 @@ def test_an_optimiser_that_was_forgotten_is_built_again_to_the_last_bit(optimize
 def test_a_keyframe_stands_for_all_that_was_told_before(
     optimizer: str, sphere: Sphere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    strategy, best = Nevergrad(optimizer=optimizer, population=18, sigma=0.3), []
+    strategy, best = Nevergrad(optimizer=optimizer, population=12, sigma=0.3), []
     for every in (10, 10**9):
         monkeypatch.setattr(nevergrad, "_KEYFRAME", every)
-        state = advance(strategy, strategy.init(1, SPACE, START), sphere, 43)
-        state = advance(strategy, forget(state), sphere, 40)
-        assert len(state.losses) == 18 * (83 % every)
+        state = advance(strategy, strategy.init(1, SPACE, START), sphere, 17)
+        state = advance(strategy, forget(state), sphere, 20)
+        assert len(state.losses) == 12 * (37 % every)
         best.append(state.best.tobytes())
     assert best[0] == best[1]
 

@@ -30,7 +30,7 @@ from rookery.genomes import ParameterSpace
 from rookery.streams import stream
 
 _KEPT = 4  # live optimisers
-_KEYFRAME = 50  # generations from one to the next
+_KEYFRAME = 20  # generations from one to the next
 
 
 class NevergradState(GuestState, frozen=True, kw_only=True, eq=False, tag="nevergrad"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -28,7 +29,7 @@ _SKIP = (
 
 
 class Keyframe(msgspec.Struct, frozen=True, eq=False):
-    """A CMA between two of its own generations: itself, the random state, and the best that it was told."""
+    """A CMA: itself, the random state, the best it was told, and what waits to be asked or told (a row each)."""
 
     evaluations: int
     search: Overlay
@@ -37,6 +38,9 @@ class Keyframe(msgspec.Struct, frozen=True, eq=False):
     gauss: float | None
     point: NDArray[np.float64]
     loss: float
+    asked: NDArray[np.float64]
+    told: NDArray[np.float64]
+    losses: NDArray[np.float64]
 
 
 def keyframe(optimizer: Any) -> Keyframe | None:
@@ -44,7 +48,7 @@ def keyframe(optimizer: Any) -> Keyframe | None:
     layers = _layers(optimizer)
     inner = layers[-1]
     search = getattr(inner, "_es", None)
-    if not type(search).__module__.startswith("cma.") or inner._to_be_told or inner._to_be_asked:
+    if not type(search).__module__.startswith("cma."):
         return None
     _, words, position, has_gauss, gauss = inner._rng.get_state()
     best = inner.current_bests["pessimistic"]
@@ -56,6 +60,9 @@ def keyframe(optimizer: Any) -> Keyframe | None:
         gauss=gauss if has_gauss else None,
         point=best.x,
         loss=float(best.mean),
+        asked=_rows(inner._to_be_asked, inner.dimension),
+        told=_rows([waiting._meta[inner._CACHE_KEY] for waiting in inner._to_be_told], inner.dimension),
+        losses=np.array([waiting.loss for waiting in inner._to_be_told], np.float64),
     )
 
 
@@ -69,13 +76,27 @@ def restore(optimizer: Any, frame: Keyframe, best_of: Any) -> None:
     lay(frame.search, search)
     for layer in layers:
         layer._num_ask = layer._num_tell = frame.evaluations
-        candidate = layer.parametrization.spawn_child()
-        candidate.set_standardized_data(frame.point, reference=layer.parametrization)
-        candidate.loss = frame.loss
+        candidate = _candidate(layer, frame.point, frame.loss)
         best = best_of(candidate, frame.loss, reference=layer.parametrization)
         layer.current_bests = dict.fromkeys(layer.current_bests, best)
+    inner._to_be_asked.extend(frame.asked)
+    for point, loss in zip(frame.told, frame.losses.tolist(), strict=True):
+        candidate = _candidate(inner, point, loss)
+        candidate._meta[inner._CACHE_KEY] = point
+        inner._to_be_told.append(candidate)
     state = ("MT19937", frame.generator, frame.position, int(frame.gauss is not None), frame.gauss or 0.0)
     inner._rng.set_state(state)
+
+
+def _candidate(layer: Any, point: NDArray[np.float64], loss: float) -> Any:
+    candidate = layer.parametrization.spawn_child()
+    candidate.set_standardized_data(point, reference=layer.parametrization)
+    candidate.loss = loss
+    return candidate
+
+
+def _rows(points: Iterable[NDArray[np.float64]], size: int) -> NDArray[np.float64]:
+    return np.array([*points], np.float64).reshape(-1, size)
 
 
 def _layers(optimizer: Any) -> list[Any]:

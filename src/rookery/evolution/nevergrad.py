@@ -8,6 +8,7 @@ a state has a keyframe of those that would take long.
 from __future__ import annotations
 
 import random
+import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -25,11 +26,12 @@ from threadpoolctl import ThreadpoolController
 
 from rookery.errors import UserError, did_you_mean
 from rookery.evolution.guest import Fitness, Guest, GuestState, Vectors
-from rookery.evolution.pycma import Keyframe, keyframe, restore
+from rookery.evolution.pycma import Keyframe, keyframe, layers, restore
 from rookery.genomes import ParameterSpace
 from rookery.streams import stream
 
 _KEPT = 4  # live optimisers
+_BLINK = 1e-4  # seconds
 _KEYFRAME = 20  # generations from one to the next
 
 
@@ -163,6 +165,7 @@ class _Live:
         with _apart(self.seed, self.generation, "tell"):
             for candidate, loss in zip(self.asked(), losses.tolist(), strict=True):
                 self.optimizer.tell(candidate, loss)
+                _settle(self.optimizer)
             best = self.optimizer.provide_recommendation().value
         self.out = []
         self.generation += 1
@@ -189,6 +192,15 @@ def _own_population(optimizer: Any) -> int:
             return int(size)
     inner = getattr(optimizer, "optim", None)
     return _own_population(inner) if inner is not None else 4 + int(3 * log(optimizer.dimension))
+
+
+def _settle(optimizer: Any) -> None:
+    """Wait for an optimiser that thinks in a thread of its own, so that what it does next is done in here."""
+    for layer in layers(optimizer):
+        thread = getattr(layer, "_messaging_thread", None)
+        if layer.no_parallelization and thread is not None:
+            while thread.is_alive() and thread.messages_ask.empty():
+                time.sleep(_BLINK)
 
 
 @contextmanager

@@ -45,8 +45,7 @@ class Keyframe(msgspec.Struct, frozen=True, eq=False):
 
 def keyframe(optimizer: Any) -> Keyframe | None:
     """The keyframe of an optimiser, if it is a CMA that is in a position to give one."""
-    layers = _layers(optimizer)
-    inner = layers[-1]
+    inner = layers(optimizer)[-1]
     search = getattr(inner, "_es", None)
     if not type(search).__module__.startswith("cma."):
         return None
@@ -68,13 +67,12 @@ def keyframe(optimizer: Any) -> Keyframe | None:
 
 def restore(optimizer: Any, frame: Keyframe, best_of: Any) -> None:
     """Bring a fresh optimiser to where a keyframe was taken; `best_of` makes a record of a best point."""
-    layers = _layers(optimizer)
-    inner = layers[-1]
+    inner = layers(optimizer)[-1]
     search = inner.es
     points = search.ask()
     search.tell(points, list(range(len(points))))  # some of its parts are made when they are first used
     lay(frame.search, search)
-    for layer in layers:
+    for layer in layers(optimizer):
         layer._num_ask = layer._num_tell = frame.evaluations
         candidate = _candidate(layer, frame.point, frame.loss)
         best = best_of(candidate, frame.loss, reference=layer.parametrization)
@@ -99,9 +97,9 @@ def _rows(points: Iterable[NDArray[np.float64]], size: int) -> NDArray[np.float6
     return np.array([*points], np.float64).reshape(-1, size)
 
 
-def _layers(optimizer: Any) -> list[Any]:
+def layers(optimizer: Any) -> list[Any]:
     """An optimiser and those inside it that it passes everything on to."""
-    layers = [optimizer]
-    while (inner := getattr(layers[-1], "optim", None)) is not None:
-        layers.append(inner)
-    return layers
+    found = [optimizer]
+    while (inner := getattr(found[-1], "optim", None)) is not None:
+        found.append(inner)
+    return found

@@ -230,7 +230,7 @@ def test_initial_parameters_have_their_size_and_lie_end_to_end(network: Network)
     assert views["w"].std() == pytest.approx(0.5 / np.sqrt(rows), rel=0.1)
     assert not any(view.any() for name, view in views.items() if name.startswith("b"))
     if policy.network.images:
-        assert views["k0"].std() == pytest.approx(np.sqrt(2 / len(views["k0"])), rel=0.2)
+        assert views["w0"].std() == pytest.approx(np.sqrt(2 / len(views["w0"])), rel=0.1)
     elif policy.network.hidden:
         assert views["w0"].std() == pytest.approx(1 / np.sqrt(INPUTS), rel=0.3)
 

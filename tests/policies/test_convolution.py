@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from rookery.envs import Discrete, Observation, Spaces
-from rookery.policies import DeepGA, Nature, Policy
+from rookery.policies import DeepGA, Impala, Nature, Policy
 from rookery.policies.convolution import Convolution, blocks, channels_first, image_shape, patches, pooled, scaled
 
 KERNELS = [
@@ -107,3 +107,20 @@ def test_channels_may_come_first_or_last_or_not_at_all(shape: tuple[int, ...], i
 )
 def test_networks_for_atari_have_their_size(network: Nature | DeepGA, size: int) -> None:
     assert Policy(network, Spaces(Observation((4, 84, 84), "uint8"), Discrete((18,)))).space.size == size
+
+
+@pytest.mark.parametrize(
+    "network", [Nature(hidden=(8,)), Impala(hidden=(8,), channels=(4, 4))], ids=["nature", "impala"]
+)
+def test_networks_can_be_compiled_and_differentiated(network: Nature | Impala) -> None:
+    import jax
+
+    policy = Policy(network, Spaces(Observation((2, 36, 36), "uint8"), Discrete((3,))))
+    images = jax.numpy.asarray(np.random.default_rng(0).integers(256, size=(2, 2, 36, 36), dtype=np.uint8))
+
+    def loss(vector: Any) -> Any:
+        return (network.forward(policy.space.split(vector), images, ())[0] ** 2).sum()
+
+    gradient = jax.jit(jax.grad(loss))(policy.space.initial(np.random.default_rng(0)))
+    views = policy.space.split(np.asarray(gradient))
+    assert all(np.isfinite(view).all() and view.any() for view in views.values())

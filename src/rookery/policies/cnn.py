@@ -25,6 +25,7 @@ class CNN(Network, frozen=True):
     """What convolutional networks have in common. Bytes become numbers from 0 to 1; activations are relu."""
 
     images: ClassVar[bool] = True
+    gain: ClassVar[float] = sqrt(2)  # of initial kernels: makes up for what relu takes away
 
     hidden: Annotated[
         tuple[Width, ...], Meta(description="widths of the layers behind the convolutions", min_length=1)
@@ -56,7 +57,7 @@ class CNN(Network, frozen=True):
         for number, (kernel, channels) in enumerate(kernels):
             rows = kernel.rows(channels)
             layers += (
-                Parameter(f"k{number}", (rows, kernel.channels), sqrt(2 / rows)),
+                Parameter(f"k{number}", (rows, kernel.channels), self.gain / sqrt(rows)),
                 Parameter(f"bk{number}", (kernel.channels,)),
             )
         widths = (prod(size), *self.hidden)

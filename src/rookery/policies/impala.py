@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -17,6 +17,8 @@ _KERNELS = 5  # of a stage: one before the pooling, two of each residual block
 
 class Impala(CNN, frozen=True, tag="impala"):
     """The larger network of Espeholt et al. (2018), "IMPALA": residual blocks in stages that halve the image."""
+
+    gain: ClassVar[float] = 1.0  # more would add up over the blocks
 
     hidden: Annotated[
         tuple[Width, ...], Meta(description="widths of the layers behind the convolutions", min_length=1)

@@ -16,7 +16,7 @@ from rookery.policies.convolution import Convolution, Size, patches
 from rookery.policies.network import Carry, Network, Width
 from rookery.policies.virtual_batch import Calibration, VirtualBatch, normalised
 
-_FRAMES_AT_ONCE = 4  # so that patches stay in a core's own cache
+_FRAMES_AT_ONCE = 4  # more would not be faster, and patches take a lot of memory
 
 Kernels = list[tuple[Convolution, int]]  # with the channels that go in
 

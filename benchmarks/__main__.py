@@ -22,6 +22,7 @@ NAMES = (
     "startup",
     "memory",
     "solve",
+    "bipedal",
     "dispatch",
     "publishing",
     "engines",

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.solve import solve
 
-SEEDS = 3
+SEEDS = 2
 
 
 def measure() -> list[dict[str, Any]]:

@@ -74,17 +74,21 @@ OTHERS = {
     "ga": [*LANDER_GA, "truncation=5"],
     "ga steady": [*LANDER_GA, "truncation=5", *STEADY],
     "random search steady": [*LANDER_GA, "algorithm=random_search", *STEADY],
-    "novelty": ["run", "lander", *LANDER[2:], "algorithm=novelty", "population=30", "env.max_steps=200"],
+    "novelty": [*LANDER, "algorithm=novelty", "population=30", "env.max_steps=200"],
+}
+GUESTS = {
+    name: [*LANDER, f"algorithm={name}", "population=20", "hidden=[8]", "env.max_steps=100"]
+    for name in ("nevergrad", "evosax")
 }
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", [*OTHERS, *GUESTS])
 def test_a_few_generations_of_other_strategies(name: str, tmp_path: Path, command: Command) -> None:
     ends = []
     for engine, workers in (("inline", 1), ("process", 3), ("ray", 2)):
         runs = tmp_path / f"{engine}{workers}"
         where = [f"engine={engine}", f"workers={workers}", "--runs", runs]
-        done = command(*OTHERS[name], "stop.generations=5", *where, timeout=110)
+        done = command(*(OTHERS | GUESTS)[name], "stop.generations=5", *where, timeout=110)
         assert done.returncode == 0, done.stderr
         ends.append(final(runs, 5))
     assert ends == ends[:1] * len(ends)
@@ -103,21 +107,6 @@ def test_a_worker_killed_on_the_way_changes_no_bit_of_other_strategies(
     assert run.returncode == 0, errors
     assert "is lost" in errors
     assert final(tmp_path, 30) == final(tmp_path / "whole", 30)
-
-
-@pytest.mark.parametrize("algorithm", ["nevergrad", "evosax"])
-def test_guests_give_the_same_bits_on_workers_and_after_a_change_of_engine(
-    algorithm: str, tmp_path: Path, command: Command
-) -> None:
-    small = [f"algorithm.type={algorithm}", "population=8", "hidden=[8]", "env.max_steps=60"]
-    inline, process = tmp_path / "inline", tmp_path / "process"
-    for engine, runs, until in (("inline", inline, 6), ("process", process, 3)):
-        begin = [*LANDER, *small, f"stop.generations={until}", f"engine={engine}", "--runs", runs]
-        done = command(*begin, timeout=110)
-        assert done.returncode == 0, done.stderr
-    done = command("resume", "one", "stop.generations=6", "engine=process", "workers=2", "--runs", process)
-    assert done.returncode == 0, done.stderr
-    assert final(process, 6) == final(inline, 6)
 
 
 @pytest.mark.parametrize(("which", "ranks"), [("openmpi", 2), ("openmpi", 6), ("mpich", 3)])

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.solve import solve
 
-SEEDS = 2
+SEEDS = 1
 
 
 def measure() -> list[dict[str, Any]]:

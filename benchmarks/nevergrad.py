@@ -32,6 +32,8 @@ SIZES = {"DiagonalCMA": 1476, "CMA": 296}
 
 def measure() -> list[dict[str, Any]]:
     """A row for the run, and one for each optimiser alone."""
+    import nevergrad  # noqa: F401  (what it brings in is to be limited as well: both sides have one thread)
+
     with threadpool_limits(1):
         return [_shares(), *(_overhead(name, size) for name, size in SIZES.items())]
 

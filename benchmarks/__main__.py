@@ -23,6 +23,7 @@ NAMES = (
     "memory",
     "solve",
     "bipedal",
+    "strategies",
     "dispatch",
     "publishing",
     "engines",

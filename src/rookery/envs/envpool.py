@@ -66,6 +66,8 @@ class EnvPoolArena:
         probe = self._make([0], 1)
         if probe.config["max_num_players"] > 1:
             raise UserError(f"{spec.id} has several players; a policy here plays alone")
+        lax = any(base.__module__.startswith("envpool.procgen") for base in type(probe).__mro__)
+        self.limit = self.options.get("max_episode_steps") if lax else None  # Procgen takes no notice of it
         fields = [key.removeprefix(_INFO) for key in probe._state_keys if key.startswith(_INFO)]
         if info is not None and info not in fields:
             raise UserError(
@@ -94,9 +96,9 @@ class EnvPoolArena:
 
     def batch(self, seeds: Sequence[int], threads: int = 1, render: bool = False) -> BatchedEnv:
         if not render:
-            return EnvPoolBatch(self._make(seeds, threads), self.view, self.info)
+            return EnvPoolBatch(self._make(seeds, threads), self.view, self.info, self.limit)
         _check_rendering(self.spec.id)
-        return EnvPoolBatch(self._make(seeds, threads, render_mode="rgb_array"), self.view)
+        return EnvPoolBatch(self._make(seeds, threads, render_mode="rgb_array"), self.view, limit=self.limit)
 
     def close(self) -> None:
         """Pools end with their batches."""
@@ -105,11 +107,13 @@ class EnvPoolArena:
 class EnvPoolBatch:
     """One pool. It is driven through its array interface: the dictionaries of `step` cost 20 us a call."""
 
-    def __init__(self, pool: Any, view: View, info: str | None = None) -> None:
+    def __init__(self, pool: Any, view: View, info: str | None = None, limit: int | None = None) -> None:
+        """`limit`: steps after which an episode is truncated here, for a pool that does not do it itself."""
         self.pool = pool
         self.view = view
+        self.limit = limit
         keys = list(pool._state_keys)
-        self.ids = keys.index("info:env_id")
+        self.ids, self.elapsed = keys.index("info:env_id"), keys.index("elapsed_step")
         self.info = None if info is None else keys.index(_INFO + info)
         self.reward, self.done, self.truncated = keys.index("reward"), keys.index("done"), keys.index("trunc")
         shown = [place for place, key in enumerate(keys) if key == "obs" or key.startswith("obs:")]
@@ -131,7 +135,10 @@ class EnvPoolBatch:
         state = self.pool._recv()
         raw = state[self.seen] if isinstance(self.seen, int) else {k: state[i] for k, i in self.seen.items()}
         done, truncated = state[self.done], state[self.truncated]
-        step = Step(state[self.ids], self.view(raw), state[self.reward], done & ~truncated, truncated)
+        terminated = done & ~truncated
+        if self.limit is not None:
+            truncated = truncated | (~terminated & (state[self.elapsed] >= self.limit))
+        step = Step(state[self.ids], self.view(raw), state[self.reward], terminated, truncated)
         return step if self.info is None else step._replace(info=state[self.info])
 
     def render(self, env: int) -> NDArray[np.uint8]:

@@ -7,6 +7,7 @@ the strategy alone, results made up, with a bare loop over the same optimiser: a
 
 from __future__ import annotations
 
+import gc
 import statistics
 import time
 from collections.abc import Callable
@@ -98,6 +99,8 @@ def _timed(kind: type, names: tuple[str, ...], clock: dict[str, float], part: st
 def _overhead(optimizer: str, size: int) -> dict[str, Any]:
     import nevergrad
 
+    gc.collect()
+    gc.freeze()  # else what is left of one optimiser is looked through while another one is timed
     strategy = Nevergrad(optimizer=optimizer, population=64)
     state = strategy.init(0, ParameterSpace.flat(size))
     bare = nevergrad.optimizers.registry[optimizer](

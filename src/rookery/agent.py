@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -46,10 +47,15 @@ class Agent:
             experiment, env=msgspec.structs.replace(experiment.env, reward_scale=1.0)
         )
         self.evaluator = make_evaluator(self.experiment)
-        strategy, state = experiment.strategy, progress.strategy
-        self.vector: NDArray[np.float32] = self.evaluator.materialise(
-            [strategy.champion(state)], strategy.centre(state), strategy.lineage(state)
-        )[0]
+
+    @cached_property
+    def vector(self) -> NDArray[np.float32]:
+        """The parameters, whole; evaluating and filming make their own from the genome."""
+        strategy, state = self.experiment.strategy, self.progress.strategy
+        genomes = [strategy.champion(state)]
+        rows = self.evaluator.materialise(genomes, strategy.centre(state), strategy.lineage(state))
+        vector: NDArray[np.float32] = rows[0]
+        return vector
 
     @property
     def policy(self) -> Policy:

@@ -68,13 +68,13 @@ class CNN(Network, frozen=True):
             )
         return (*layers, *self.output_layer(self.hidden[-1], outputs))
 
-    def forward(self, parameters: Mapping[str, Any], x: Any, carry: Carry) -> tuple[Any, Carry]:
+    def features(self, parameters: Mapping[str, Any], x: Any, carry: Carry) -> tuple[Any, Carry]:
         xp = x.__array_namespace__()
-        x = self._features(parameters, x)
+        x = self._convolved(parameters, x)
         for number in range(len(self.hidden)):
             x = normalised(parameters, f"w{number}", x @ parameters[f"w{number}"])
             x = xp.maximum(x + parameters[f"b{number}"][..., None, :], 0.0)
-        return self.output(parameters, x), carry
+        return x, carry
 
     def convolve(self, parameters: Mapping[str, Any], number: int, maps: Any, kernel: Convolution) -> Any:
         """One convolution, before its activation."""
@@ -108,7 +108,7 @@ class CNN(Network, frozen=True):
         self.forward(calibration, reference.reshape(shape), ())
         return calibration.statistics
 
-    def _features(self, parameters: Mapping[str, Any], x: Any) -> Any:
+    def _convolved(self, parameters: Mapping[str, Any], x: Any) -> Any:
         """What the convolutions make of images, flat: (*lead, batch, numbers)."""
         if isinstance(x, np.ndarray) and x.ndim > 4 and not isinstance(parameters, Calibration):
             few = max(1, _FRAMES_AT_ONCE * len(x) // prod(x.shape[:-3]))

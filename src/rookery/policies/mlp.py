@@ -28,9 +28,9 @@ class MLP(Network, frozen=True, tag="mlp"):
             )
         return (*layers, *self.output_layer(inputs, outputs))
 
-    def forward(self, parameters: Mapping[str, Any], x: Any, carry: Carry) -> tuple[Any, Carry]:
+    def features(self, parameters: Mapping[str, Any], x: Any, carry: Carry) -> tuple[Any, Carry]:
         xp = x.__array_namespace__()
         for number in range(len(self.hidden)):
             x = x @ parameters[f"w{number}"] + parameters[f"b{number}"][..., None, :]
             x = xp.tanh(x) if self.activation == "tanh" else xp.maximum(x, 0.0)
-        return self.output(parameters, x), carry
+        return x, carry

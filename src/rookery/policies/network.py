@@ -67,9 +67,14 @@ class Network(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """The arrays of this network for observations of a shape, in the order in which they lie in a genome."""
         raise NotImplementedError
 
-    def forward(self, parameters: Mapping[str, Any], x: Any, carry: Carry) -> tuple[Any, Carry]:
-        """Outputs (*lead, batch, outputs) for x (*lead, batch, *shape); parameters have the axes (*lead, ...)."""
+    def features(self, parameters: Mapping[str, Any], x: Any, carry: Carry) -> tuple[Any, Carry]:
+        """What the last layer is given for x (*lead, batch, *shape); parameters have the axes (*lead, ...)."""
         raise NotImplementedError
+
+    def forward(self, parameters: Mapping[str, Any], x: Any, carry: Carry) -> tuple[Any, Carry]:
+        """Outputs (*lead, batch, outputs) for x (*lead, batch, *shape)."""
+        x, carry = self.features(parameters, x, carry)
+        return self.output(parameters, x), carry
 
     def reference(self) -> VirtualBatch | None:
         """The reference observations that it wants to be calibrated with."""

@@ -33,14 +33,14 @@ class Elman(Network, frozen=True, tag="elman"):
     def carry_widths(self) -> tuple[int, ...]:
         return self.hidden
 
-    def forward(self, parameters: Mapping[str, Any], x: Any, carry: Carry) -> tuple[Any, Carry]:
+    def features(self, parameters: Mapping[str, Any], x: Any, carry: Carry) -> tuple[Any, Carry]:
         xp = x.__array_namespace__()
         carried = []
         for number, h in enumerate(carry):
             w, r, b = (parameters[f"{kind}{number}"] for kind in "wrb")
             x = xp.tanh(x @ w + h @ r + b[..., None, :])
             carried.append(x)
-        return self.output(parameters, x), tuple(carried)
+        return x, tuple(carried)
 
 
 class LSTM(Network, frozen=True, tag="lstm"):
@@ -62,7 +62,7 @@ class LSTM(Network, frozen=True, tag="lstm"):
     def carry_widths(self) -> tuple[int, ...]:
         return tuple(width for width in self.hidden for _ in ("h", "c"))
 
-    def forward(self, parameters: Mapping[str, Any], x: Any, carry: Carry) -> tuple[Any, Carry]:
+    def features(self, parameters: Mapping[str, Any], x: Any, carry: Carry) -> tuple[Any, Carry]:
         xp = x.__array_namespace__()
         carried: list[Any] = []
         for number, width in enumerate(self.hidden):
@@ -73,7 +73,7 @@ class LSTM(Network, frozen=True, tag="lstm"):
             c = _sigmoid(xp, f + 1.0) * c + _sigmoid(xp, i) * xp.tanh(g)  # + 1: remember by default
             x = _sigmoid(xp, o) * xp.tanh(c)
             carried += x, c
-        return self.output(parameters, x), tuple(carried)
+        return x, tuple(carried)
 
 
 def _joined(array: Any) -> Any:

@@ -50,4 +50,4 @@ def _rate(engine: str, runs: Path, name: str) -> float:
     events = map(json.loads, (runs / name / "events.jsonl").read_text().splitlines())
     made = [event for event in events if event["event"] == "generation"]
     steps = made[-1]["steps"] - made[FIRST - 1]["steps"]
-    return steps / sum(g["ask_seconds"] + g["evaluate_seconds"] + g["tell_seconds"] for g in made[FIRST:])
+    return steps / sum(sum(g["times"].values()) for g in made[FIRST:])

@@ -51,9 +51,9 @@ class Agent:
     @cached_property
     def vector(self) -> NDArray[np.float32]:
         """The parameters, whole; evaluating and filming make their own from the genome."""
-        strategy, state = self.experiment.strategy, self.progress.strategy
-        genomes = [strategy.champion(state)]
-        rows = self.evaluator.materialise(genomes, strategy.centre(state), strategy.lineage(state))
+        source, state = self.experiment.source, self.progress.strategy
+        genomes = [source.champion(state)]
+        rows = self.evaluator.materialise(genomes, source.centre(state), source.lineage(state))
         vector: NDArray[np.float32] = rows[0]
         return vector
 

@@ -13,10 +13,11 @@ from msgspec import Meta
 
 from rookery.envs.spec import Env
 from rookery.errors import UserError, did_you_mean
-from rookery.evolution import ES, Algorithm, Novelty
+from rookery.evolution import ES, Novelty, Searcher
 from rookery.evolution.breeding import is_steady
-from rookery.evolution.strategy import AnyStrategy
+from rookery.evolution.strategy import AnySource, AnyStrategy
 from rookery.fleet.specs import EngineSpec, Inline
+from rookery.learning import PPO
 from rookery.policies import MLP, PolicySpec
 from rookery.settings import (
     Range,
@@ -36,6 +37,8 @@ from rookery.settings.tree import ABSENT, lookup, place
 
 _GENES = "genes are written as ranges in place of a value, such as lr='{low: 1e-4, high: 1e-2, scale: log}'"
 _GENE_PARTS = ("env", "policy", "algorithm")
+
+Algorithm = Searcher | PPO
 
 _Positive = Annotated[int, Meta(gt=0)]
 _Seconds = Annotated[float, Meta(gt=0)]
@@ -138,8 +141,14 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     )
 
     @property
+    def source(self) -> AnySource:
+        """The algorithm, as where the run's agents come from."""
+        return self.algorithm
+
+    @property
     def strategy(self) -> AnyStrategy:
-        """The algorithm, as what all of them are."""
+        """The algorithm of a run that evolves, as what all of them are."""
+        assert not isinstance(self.algorithm, PPO)
         return self.algorithm
 
     @property

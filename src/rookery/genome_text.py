@@ -54,7 +54,7 @@ class UncarriableError(UserError):
 
 def to_text(experiment: Experiment, progress: Progress) -> str:
     """The champion as a text."""
-    chain = _chain(experiment.strategy.champion(progress.strategy), experiment)
+    chain = _chain(experiment.source.champion(progress.strategy), experiment)
     generations = [0, *(link.generation for link in chain.links)]
     assert chain.root is not None
     carried = _Carried(

@@ -10,27 +10,24 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from rookery import __version__
 from rookery.agent import load_agent
 from rookery.envs import arena
 from rookery.errors import RookeryError, UserError
-from rookery.evolution.breeding import is_steady
-from rookery.evolution.flow import flow
-from rookery.evolution.generation import Plan, Progress, absorb, fresh_episodes, judge, plan, score
+from rookery.evolution.generation import Progress, fresh_episodes, judge, score
 from rookery.experiment import Experiment, experiment_yaml, load_experiment
+from rookery.learning.ppo import Actor
 from rookery.observers import events
 from rookery.observers.bus import Bus
 from rookery.observers.checkpoint import CheckpointWriter
 from rookery.observers.progress import progress as screen
 from rookery.observers.tensorboard import TensorBoard
-from rookery.policies import Moments, Policy
+from rookery.policies import Policy
+from rookery.pursuits import Pursuit, Round, pursue
 from rookery.ranks import refuse_copies
 from rookery.rollout.results import Context, Result, Trial
-from rookery.rollout.shared import SharedEvaluator, Stream
 from rookery.signals import StopRequestedError, StopSignals
 from rookery.store.directory import RunDirectory
 from rookery.store.events import EventLog, History, history, read_events
@@ -49,11 +46,12 @@ def start(experiment: Experiment, runs: Path, name: str | None, stem: str, displ
     with threadpool_limits(1):
         if experiment.engine.serve():
             return 0
-        progress = _begin(experiment, runs)
-        with closing(_evaluator(experiment)) as evaluator:
+        inherited = _inherit(experiment, runs) if experiment.policy.init_from else None
+        with closing(pursue(experiment)) as pursuit:
+            progress = pursuit.begin(inherited)
             run = RunDirectory.create(runs, name, stem, experiment_yaml(experiment))
             with run.locked():
-                sitting = _Sitting(run, experiment, evaluator, progress, history([]))
+                sitting = _Sitting(run, experiment, pursuit, progress, history([]))
                 return sitting.carry_out(_resume_command(run, runs), display)
 
 
@@ -63,17 +61,17 @@ def resume(run: RunDirectory, experiment: Experiment, runs: Path, display: Displ
     with threadpool_limits(1):
         if experiment.engine.serve():
             return 0
-        with run.locked(), closing(_evaluator(experiment)) as evaluator:
-            return _go_on(run, experiment, evaluator).carry_out(_resume_command(run, runs), display)
+        with run.locked(), closing(pursue(experiment)) as pursuit:
+            return _go_on(run, experiment, pursuit).carry_out(_resume_command(run, runs), display)
 
 
-def _go_on(run: RunDirectory, experiment: Experiment, evaluator: SharedEvaluator) -> _Sitting:
+def _go_on(run: RunDirectory, experiment: Experiment, pursuit: Pursuit) -> _Sitting:
     """The next sitting of a run, from its newest whole checkpoint."""
     if experiment != load_experiment(str(run.experiment_path)):
         write_whole(run.experiment_path, experiment_yaml(experiment).encode())
     progress, notices = run.load("latest", Progress)
     past = history(read_events(run.events_path))
-    return _Sitting(run, experiment, evaluator, progress, past, notices)
+    return _Sitting(run, experiment, pursuit, progress, past, notices)
 
 
 class _Sitting:
@@ -83,12 +81,13 @@ class _Sitting:
         self,
         run: RunDirectory,
         experiment: Experiment,
-        evaluator: SharedEvaluator,
+        pursuit: Pursuit,
         progress: Progress,
         past: History,
         notices: Sequence[str] = (),
     ) -> None:
-        self.run, self.experiment, self.evaluator, self.progress = run, experiment, evaluator, progress
+        self.run, self.experiment, self.pursuit, self.progress = run, experiment, pursuit, progress
+        self.evaluator = pursuit.evaluator
         self.past, self.notices = past, notices
         self.earlier = max(
             (g.seconds for g in past.generations if g.generation <= progress.generation), default=0.0
@@ -97,7 +96,6 @@ class _Sitting:
         self.bus = Bus()
         self.signals = StopSignals()
         self.best = progress.best
-        self.stream: Stream | None = None
 
     @property
     def seconds(self) -> float:
@@ -129,35 +127,18 @@ class _Sitting:
             if reason := self._limit_reached():
                 self._validate(at_end=True)
                 return reason
-            started = time.monotonic()
-            planned, asked, results = self._generation()
-            evaluated = time.monotonic()
-            if reason := self._goes_too_far(results):
+            with self._evaluating():
+                made = self.pursuit.generation(self.progress)
+            if reason := self._goes_too_far(made.steps):
                 self._validate(at_end=True)
                 return reason
-            self._check_failures(planned, results)
-            champion = self._champion_score(planned, results)
-            if self._validation_due(champion):
+            self._check_failures(made.failures, made.hopeless, f"generation {self.progress.generation + 1}")
+            if self._validation_due(made.score):
                 self._validate()
             if self._solved():
                 return f"score {self.experiment.stop.score:g} reached"
-            telling = time.monotonic()
-            self.progress = absorb(self.experiment, self.progress, planned, results)
-            times = (asked - started, evaluated - asked, time.monotonic() - telling)
-            self._report(planned, results, champion, times)
-
-    def _generation(self) -> tuple[Plan, float, list[Result]]:
-        """A generation's plan, when it was ready, and what became of it."""
-        strategy = self.experiment.strategy
-        if is_steady(strategy):
-            began = time.monotonic()
-            self.stream = self.stream or self.evaluator.stream(strategy.window)
-            with self._evaluating():
-                flowed, results = flow(self.experiment, strategy, self.progress, self.stream)
-            return flowed, began, results
-        planned = plan(self.experiment, self.progress)
-        asked = time.monotonic()
-        return planned, asked, self._evaluate(planned.context, [*planned.candidates, *planned.champion])
+            self.progress = made.after(self.progress)
+            self._report(made)
 
     def _evaluate(self, context: Context, trials: Sequence[Trial]) -> list[Result]:
         with self._evaluating():
@@ -182,11 +163,10 @@ class _Sitting:
                 return f"{int(limit):,} {name} reached" if limit == int(limit) else f"{limit:g} {name} reached"
         return None
 
-    def _goes_too_far(self, results: Sequence[Result]) -> str | None:
-        """Why a generation is not to be told, where an experiment wants no step beyond its limit."""
+    def _goes_too_far(self, steps: int) -> str | None:
+        """Why a generation is not to count, where an experiment wants no step beyond its limit."""
         stop = self.experiment.stop
-        taken = self.progress.steps + sum(result.steps for result in results)
-        if stop.overshoot or stop.steps is None or taken <= stop.steps:
+        if stop.overshoot or stop.steps is None or self.progress.steps + steps <= stop.steps:
             return None
         return f"the next generation would go beyond {stop.steps:,} steps"
 
@@ -214,7 +194,8 @@ class _Sitting:
         results = self._evaluate(
             *fresh_episodes(self.experiment, progress, "validation", progress.generation, episodes)
         )
-        self._check_failures(None, results)
+        errors = [result.error for result in results if result.error]
+        self._check_failures(errors, len(errors) == len(results), "the validation")
         measured = score(progress, results, self.experiment.env.reward_scale)
         judged, best = judge(progress, measured)
         self.best = judged.best
@@ -240,52 +221,33 @@ class _Sitting:
             return False
         return validated.sure >= target
 
-    def _check_failures(self, planned: Plan | None, results: Sequence[Result]) -> None:
+    def _check_failures(self, failures: Sequence[str], hopeless: bool, batch: str) -> None:
         """Say which evaluations failed; raise when the experiment wants it or when nothing else is left."""
-        failed = [result.error for result in results if result.error]
-        if not failed:
+        if not failures:
             return
-        everything = all(result.error for result in (planned.own(results) if planned else results))
-        if everything or self.experiment.evaluation.on_error == "stop":
+        if hopeless or self.experiment.evaluation.on_error == "stop":
             self._boundary(final=True)
-            whole = "every evaluation failed; the first: " if everything and len(results) > 1 else ""
-            raise RookeryError(f"{whole}{failed[0]}")
-        more = f" (and {len(failed) - 1} more of {len(results)})" if len(failed) > 1 else ""
-        batch = f"generation {self.progress.generation + 1}" if planned else "the validation"
-        self._notice(f"{failed[0]}{more}: counted as the worst of {batch}")
+            whole = "every evaluation failed; the first: " if hopeless and len(failures) > 1 else ""
+            raise RookeryError(f"{whole}{failures[0]}")
+        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+        self._notice(f"{failures[0]}{more}: counted as the worst of {batch}")
 
-    def _champion_score(self, planned: Plan, results: Sequence[Result]) -> float | None:
-        whole = [r.fitness for r in results[len(planned.candidates) :] if not r.failed]
-        return float(np.mean(whole)) / self.experiment.env.reward_scale if whole else None
-
-    def _report(
-        self,
-        planned: Plan,
-        results: Sequence[Result],
-        champion: float | None,
-        times: tuple[float, float, float],
-    ) -> None:
-        own = planned.own(results)
-        earned = np.array([r.fitness for r in own if not r.failed]) / self.experiment.env.reward_scale
-        steps, ended = sum(r.steps for r in results), sum(len(r.lengths) for r in results)
-        ask, evaluate, tell = times
+    def _report(self, made: Round) -> None:
         self.bus.publish(
             events.Generation(
                 **self._now(),
                 generation=self.progress.generation,
                 steps=self.progress.steps,
                 episodes=self.progress.episodes,
-                fitness_min=float(earned.min()),
-                fitness_mean=float(earned.mean()),
-                fitness_max=float(earned.max()),
-                score=champion,
-                episode_length=steps / ended,
-                steps_per_second=steps / evaluate,
-                ask_seconds=ask,
-                evaluate_seconds=evaluate,
-                tell_seconds=tell,
-                failed=sum(r.failed for r in own),
-                telemetry=self.experiment.strategy.telemetry(self.progress.strategy),
+                fitness_min=float(made.earned.min()),
+                fitness_mean=float(made.earned.mean()),
+                fitness_max=float(made.earned.max()),
+                score=made.score,
+                episode_length=made.episode_length,
+                steps_per_second=made.steps / sum(made.times.values()),
+                times=made.times,
+                failed=made.failed,
+                telemetry=self.experiment.source.telemetry(self.progress.strategy),
                 fleet=self.evaluator.fleet.stats(),
             )
         )
@@ -343,23 +305,9 @@ class _Sitting:
         return {"time": time.time(), "seconds": self.seconds}
 
 
-def _evaluator(experiment: Experiment) -> SharedEvaluator:
-    return SharedEvaluator(experiment.env, experiment.policy, experiment.engine, experiment.behaviour)
-
-
-def _begin(experiment: Experiment, runs: Path) -> Progress:
-    """A run before its first generation."""
-    policy = Policy(experiment.policy, arena(experiment.env).spaces)
-    start, moments = None, Moments.empty(policy.inputs) if experiment.policy.normaliser else None
-    if experiment.policy.init_from:
-        start, inherited = _inherit(experiment, policy, runs)
-        moments = inherited if moments is not None and inherited is not None else moments
-    state = experiment.strategy.init(experiment.seed, policy.space, start)
-    return Progress(0, 0, 0, state, moments)
-
-
-def _inherit(experiment: Experiment, policy: Policy, runs: Path) -> tuple[NDArray[np.float32], Moments | None]:
+def _inherit(experiment: Experiment, runs: Path) -> Actor:
     """The best policy of another run, carried over into this one's network, and its moments."""
+    policy = Policy(experiment.policy, arena(experiment.env).spaces)
     source = load_agent(runs, str(experiment.policy.init_from), "best")
     if misfit := policy.misfit(source.policy) or policy.space.misfit(source.policy.space):
         raise UserError(f"policy.init_from={experiment.policy.init_from}: {misfit}")
@@ -368,7 +316,7 @@ def _inherit(experiment: Experiment, policy: Policy, runs: Path) -> tuple[NDArra
         raise UserError(f"policy.init_from={experiment.policy.init_from}: its activation is {theirs}, not {ours}")
     vector = policy.space.grow(source.vector, source.policy.space, stream(experiment.seed, "grow"))
     moments = source.progress.moments
-    return vector, moments.widen(policy.inputs) if moments else None
+    return Actor(vector, moments.widen(policy.inputs) if moments else None)
 
 
 def _refuse_genes(experiment: Experiment) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from rookery.evolution import ES, GA, Algorithm, Evosax, Nevergrad, Novelty, RandomSearch
+from rookery.evolution import ES, GA, Evosax, Nevergrad, Novelty, RandomSearch, Searcher
 from rookery.evolution.es import StepLimit
 from rookery.evolution.optimisers import SGD
 from rookery.evolution.strategy import AnyStrategy
@@ -99,7 +99,7 @@ def size(strategy: AnyStrategy, state: Any) -> int:
 
 
 def test_every_registered_strategy_is_tested_here() -> None:
-    registered = typing.get_args(Algorithm) or (Algorithm,)
+    registered = typing.get_args(Searcher) or (Searcher,)
     assert {type(strategy) for strategy in STRATEGIES.values()} == set(registered)
 
 

@@ -58,9 +58,7 @@ def generation(number: int, score: float | None = 1.5, every: float = 1.0, faile
         score=score,
         episode_length=200.0,
         steps_per_second=83_000.0,
-        ask_seconds=0.1 * every,
-        evaluate_seconds=0.6 * every,
-        tell_seconds=0.2 * every,
+        times={"ask": 0.1 * every, "evaluate": 0.6 * every, "tell": 0.2 * every},
         failed=failed,
         telemetry={"sigma": 0.05, "update_norm": 0.00345, "gradient_norm": 0.0123},
     )

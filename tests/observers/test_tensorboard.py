@@ -38,9 +38,7 @@ def sitting(directory: Path, first: int, last: int, score: float) -> TensorBoard
                 score=score if number % 2 else None,
                 episode_length=10,
                 steps_per_second=100,
-                ask_seconds=0.1,
-                evaluate_seconds=0.2,
-                tell_seconds=0.3,
+                times={"ask": 0.1, "evaluate": 0.2, "tell": 0.3},
                 telemetry={"gradient_norm": 0.25},
             )
         )

@@ -48,9 +48,7 @@ def generation(number: int, score: float | None = 1.0, **changes: object) -> Gen
         "score": score,
         "episode_length": 10.0,
         "steps_per_second": 100.0,
-        "ask_seconds": 0.1,
-        "evaluate_seconds": 0.2,
-        "tell_seconds": 0.3,
+        "times": {"ask": 0.1, "evaluate": 0.2, "tell": 0.3},
     }
     return Generation(**(fields | changes))  # type: ignore[arg-type]
 

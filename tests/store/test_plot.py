@@ -43,9 +43,7 @@ def run(
                 score=None if score is None else score + value,
                 episode_length=10,
                 steps_per_second=1e4,
-                ask_seconds=0.1,
-                evaluate_seconds=0.5,
-                tell_seconds=0.1,
+                times={"ask": 0.1, "evaluate": 0.5, "tell": 0.1},
             )
         )
     if count:

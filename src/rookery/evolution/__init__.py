@@ -8,13 +8,12 @@ from rookery.evolution.nevergrad import Nevergrad, NevergradState
 from rookery.evolution.novelty import Novelty, NoveltyState
 from rookery.evolution.random_search import RandomSearch
 
-Algorithm = ES | GA | RandomSearch | Novelty | Nevergrad | Evosax
+Searcher = ES | GA | RandomSearch | Novelty | Nevergrad | Evosax
 State = ESState | BreedingState | NoveltyState | NevergradState | EvosaxState
 
 __all__ = [
     "ES",
     "GA",
-    "Algorithm",
     "BreedingState",
     "ESState",
     "Evosax",
@@ -24,5 +23,6 @@ __all__ = [
     "Novelty",
     "NoveltyState",
     "RandomSearch",
+    "Searcher",
     "State",
 ]

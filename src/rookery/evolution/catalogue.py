@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from textwrap import fill
 
 from rookery.errors import UserError
-from rookery.evolution import Algorithm, evosax, nevergrad
+from rookery.evolution import Searcher, evosax, nevergrad
 
 _WIDTH = 100
 _LIBRARIES: dict[str, tuple[str, Callable[[], list[str]]]] = {
@@ -18,7 +18,7 @@ _LIBRARIES: dict[str, tuple[str, Callable[[], list[str]]]] = {
 
 def catalogue() -> dict[str, list[str]]:
     """Our own types, and the names that each library knows; none for one that is not installed."""
-    own = [str(kind.__struct_config__.tag) for kind in typing.get_args(Algorithm)]
+    own = [str(kind.__struct_config__.tag) for kind in typing.get_args(Searcher)]
     return {"algorithms": own, **{library: _names(find) for library, (_, find) in _LIBRARIES.items()}}
 
 

@@ -10,10 +10,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from rookery import streams
-from rookery.evolution import State
+from rookery.evolution import State as SearchState
 from rookery.experiment import Evaluation, Experiment
+from rookery.learning import PPOState
 from rookery.policies import Moments
 from rookery.rollout.results import Candidate, Context, Result, Trial
+
+State = SearchState | PPOState
 
 CHAMPION = -1  # its id among candidates
 _FIXED = 0  # the generation that fixed seeds are drawn for
@@ -75,8 +78,8 @@ def plan(experiment: Experiment, progress: Progress) -> Plan:
 
 def surroundings(experiment: Experiment, progress: Progress) -> Context:
     """What all evaluations from here have in common."""
-    strategy = experiment.strategy
-    return Context(strategy.centre(progress.strategy), progress.moments, strategy.lineage(progress.strategy))
+    source = experiment.source
+    return Context(source.centre(progress.strategy), progress.moments, source.lineage(progress.strategy))
 
 
 def trials(experiment: Experiment, progress: Progress, asked: Sequence[Candidate]) -> list[Trial]:
@@ -118,7 +121,7 @@ def fresh_episodes(
     experiment: Experiment, progress: Progress, purpose: str, number: int, episodes: int
 ) -> tuple[Context, list[Trial]]:
     """The champion, as it would be deployed, on episodes that no other purpose uses."""
-    deployed = Candidate(CHAMPION, experiment.strategy.champion(progress.strategy))
+    deployed = Candidate(CHAMPION, experiment.source.champion(progress.strategy))
     seeds = streams.seeds(experiment.seed, purpose, number, 0, episodes)
     # Several trials rather than one: an evaluator divides its work by trials.
     parts = next(n for n in range(min(_PARTS, episodes), episodes + 1) if episodes % n == 0)

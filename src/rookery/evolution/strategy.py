@@ -14,7 +14,19 @@ from rookery.rollout.results import Candidate, Result
 S = TypeVar("S")
 
 
-class Strategy(Protocol[S]):
+class Source(Protocol[S]):
+    """Where agents come from, whatever makes them: what a state has for a user to deploy, and what it tells."""
+
+    def centre(self, state: S) -> NDArray[np.float32]: ...
+
+    def lineage(self, state: S) -> Lineage: ...
+
+    def champion(self, state: S) -> Genome: ...
+
+    def telemetry(self, state: S) -> dict[str, float]: ...
+
+
+class Strategy(Source[S], Protocol[S]):
     """An optimiser that maximises. Its own fields are its hyperparameters; all that changes is in the state.
 
     Where the `population` is not given, its state has one that suits the space. Results may be told in any order,
@@ -30,13 +42,6 @@ class Strategy(Protocol[S]):
 
     def tell(self, state: S, results: Sequence[Result]) -> S: ...
 
-    def centre(self, state: S) -> NDArray[np.float32]: ...
 
-    def lineage(self, state: S) -> Lineage: ...
-
-    def champion(self, state: S) -> Genome: ...
-
-    def telemetry(self, state: S) -> dict[str, float]: ...
-
-
+AnySource = Source[Any]
 AnyStrategy = Strategy[Any]

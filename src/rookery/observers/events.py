@@ -29,7 +29,7 @@ class Started(_Event, frozen=True, tag="started"):
 
 
 class Generation(_Event, frozen=True, tag="generation"):
-    """One generation was asked, evaluated and told. `score` is what the champion that it began with earned."""
+    """One generation is done. `score` is what the champion that it began with earned; `times` are in seconds."""
 
     generation: int
     steps: int
@@ -40,9 +40,7 @@ class Generation(_Event, frozen=True, tag="generation"):
     score: float | None
     episode_length: float
     steps_per_second: float
-    ask_seconds: float
-    evaluate_seconds: float
-    tell_seconds: float
+    times: dict[str, float] = msgspec.field(default_factory=dict)
     failed: int = 0
     telemetry: dict[str, float] = msgspec.field(default_factory=dict)
     fleet: FleetStats | None = None

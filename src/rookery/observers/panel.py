@@ -18,7 +18,7 @@ from rookery.observers.text import compact, duration, number
 _KEY = 12
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _CHART = 7
-_PARTS = {"ask": "yellow", "evaluate": "cyan", "tell": "magenta", "other": "bright_black"}
+_PARTS = ("yellow", "cyan", "magenta", "green")
 _Cell = tuple[str, Text]
 
 
@@ -238,15 +238,16 @@ def _time_bar(status: Status, width: int) -> Text | None:
     shares = {name: share for name, share in status.shares().items() if math.isfinite(share)}
     if not shares:
         return None
+    colours = dict(zip(shares, _PARTS, strict=False)) | {"other": "bright_black"}
     legend = Text(no_wrap=True)
     for name, share in shares.items():
         legend.append("  " if legend else "")
-        legend.append(f"{name} ", _PARTS[name])
+        legend.append(f"{name} ", colours[name])
         legend.append(f"{share:.0%}", "default")
     line = Text("time".ljust(_KEY), "bright_black", no_wrap=True)
     room = width - _KEY - legend.cell_len - 2
     if room >= 8:
-        line.append_text(_bar(((share, _PARTS[name]) for name, share in shares.items()), room))
+        line.append_text(_bar(((share, colours[name]) for name, share in shares.items()), room))
         line.append("  ")
     line.append_text(legend)
     return line

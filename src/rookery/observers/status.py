@@ -226,17 +226,14 @@ class Status:
         window = list(self._window)
         if not window:
             return {}
-        parts = {
-            "ask": sum(entry.ask_seconds for entry in window),
-            "evaluate": sum(entry.evaluate_seconds for entry in window),
-            "tell": sum(entry.tell_seconds for entry in window),
-        }
+        names = list(dict.fromkeys(name for entry in window for name in entry.times))
+        parts = {name: sum(entry.times.get(name, 0.0) for entry in window) for name in names}
         inside = sum(parts.values())
         span = inside
         if len(window) > 1:
             # The window opens when its first generation ends, so that one's own parts lie before it.
             head = window[0]
-            inner = inside - head.ask_seconds - head.evaluate_seconds - head.tell_seconds
+            inner = inside - sum(head.times.values())
             span += max(0.0, window[-1].seconds - head.seconds - inner)
         elif self._start is not None:
             span = max(inside, window[-1].seconds - self._start.seconds)

@@ -69,9 +69,6 @@ def generation_scalars(event: Generation) -> dict[str, float]:
         "fitness/min": event.fitness_min,
         "fitness/mean": event.fitness_mean,
         "fitness/max": event.fitness_max,
-        "time/ask": event.ask_seconds,
-        "time/evaluate": event.evaluate_seconds,
-        "time/tell": event.tell_seconds,
         "steps_per_second": event.steps_per_second,
         "episode_length": event.episode_length,
         "failed": float(event.failed),
@@ -81,4 +78,5 @@ def generation_scalars(event: Generation) -> dict[str, float]:
         scalars["score/champion"] = event.score
     if event.fleet is not None:
         scalars |= {f"fleet/{name}": float(value) for name, value in msgspec.structs.asdict(event.fleet).items()}
+    scalars |= {f"time/{name}": seconds for name, seconds in event.times.items()}
     return scalars | {f"algorithm/{name}": value for name, value in event.telemetry.items()}

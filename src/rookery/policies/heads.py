@@ -35,11 +35,18 @@ class Categorical:
         self.noise = self.outputs if sample else 0
 
     def choose(self, outputs: Any, noise: Any | None) -> Any:
-        xp = outputs.__array_namespace__()
         scores = outputs if noise is None else outputs + noise
         if self.scalar:
-            return xp.argmax(scores, axis=-1)
-        return _argmax_groups(xp, scores, self.groups)
+            return scores.__array_namespace__().argmax(scores, axis=-1)
+        return self.pick(scores)
+
+    def pick(self, scores: Any) -> Any:
+        """The number of the largest score of each group."""
+        return _argmax_groups(scores, self.groups)
+
+    def deliver(self, picked: Any) -> Any:
+        """The action that is made of the numbers picked."""
+        return picked[..., 0] if self.scalar else picked
 
 
 class Bounded:
@@ -88,9 +95,16 @@ class Binned:
         self.noise = self.outputs if actions.sample else 0
 
     def choose(self, outputs: Any, noise: Any | None) -> Any:
-        xp = outputs.__array_namespace__()
-        chosen = _argmax_groups(xp, outputs if noise is None else outputs + noise, self.groups)
-        return xp.asarray(self.values)[xp.arange(len(self.groups)), chosen]
+        return self.deliver(self.pick(outputs if noise is None else outputs + noise))
+
+    def pick(self, scores: Any) -> Any:
+        """The number of the largest score of each component."""
+        return _argmax_groups(scores, self.groups)
+
+    def deliver(self, picked: Any) -> Any:
+        """The action that is made of the numbers picked."""
+        xp = picked.__array_namespace__()
+        return xp.asarray(self.values)[xp.arange(len(self.groups)), picked]
 
 
 def make_head(space: Action, actions: Actions) -> Head:
@@ -113,8 +127,9 @@ def make_head(space: Action, actions: Actions) -> Head:
     return Bounded(space, actions)
 
 
-def _argmax_groups(xp: Any, scores: Any, groups: tuple[int, ...]) -> Any:
+def _argmax_groups(scores: Any, groups: tuple[int, ...]) -> Any:
     """The index of the largest score of each group, (..., sum(groups)) -> (..., len(groups))."""
+    xp = scores.__array_namespace__()
     if len(set(groups)) == 1:
         return xp.argmax(scores.reshape(*scores.shape[:-1], len(groups), groups[0]), axis=-1)
     ends = np.cumsum(groups).tolist()

@@ -12,6 +12,7 @@ from rookery.fleet import ActorSpec, EngineSpec, Fleet, Inline
 from rookery.fleet.dispatch import Task
 from rookery.fleet.engine import Ref
 from rookery.policies import PolicySpec
+from rookery.policies.actor_critic import Sharing
 from rookery.rollout.results import Context, Result, Trial
 
 _EPISODES = 64  # of a part, from which on smaller parts cost little and even out the load
@@ -22,9 +23,20 @@ _AHEAD = 2  # calls of a stream for each worker
 class SharedEvaluator:
     """What `Evaluator` does, done by many. Which worker does what is not to be seen in any bit of the results."""
 
-    def __init__(self, env: Env, network: PolicySpec, engine: EngineSpec, behaviour: str | None = None) -> None:
-        arguments = {"env": env, "network": network, "threads": engine.worker_threads, "behaviour": behaviour}
-        actor = ActorSpec("rookery.rollout.evaluate:Evaluator", arguments)
+    def __init__(
+        self,
+        env: Env,
+        network: PolicySpec,
+        engine: EngineSpec,
+        behaviour: str | None = None,
+        critic: Sharing | None = None,
+    ) -> None:
+        """With a `critic`, the workers collect for a learner as well."""
+        arguments = {"env": env, "network": network, "threads": engine.worker_threads}
+        if critic is None:
+            actor = ActorSpec("rookery.rollout.evaluate:Evaluator", {**arguments, "behaviour": behaviour})
+        else:
+            actor = ActorSpec("rookery.rollout.worker:Worker", {**arguments, "critic": critic})
         self.fleet = Fleet(actor, engine, timeout=None if isinstance(engine, Inline) else engine.deadline)
         try:
             self.fleet.assemble()

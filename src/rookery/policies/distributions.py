@@ -7,7 +7,6 @@ from math import e, log, pi
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from rookery.errors import UserError
 from rookery.genomes.space import Parameter
@@ -20,7 +19,7 @@ class Distribution(Protocol):
     """Draws in NumPy, from numbers of a noise kind; probabilities in JAX. Draws have one axis, `width` long."""
 
     width: int
-    dtype: DTypeLike
+    dtype: np.dtype[Any]
     noise: int
     noise_kind: NoiseKind
     parameters: tuple[Parameter, ...]
@@ -86,12 +85,12 @@ class Gaussian:
     """
 
     noise_kind: NoiseKind = "normal"
-    dtype: DTypeLike = np.float32
+    dtype: np.dtype[Any] = np.dtype(np.float32)
 
     def __init__(self, head: Bounded) -> None:
         self.head = head
         self.width = self.noise = head.outputs
-        self.parameters = (Parameter(LOG_STD, (head.outputs,)),)
+        self.parameters: tuple[Parameter, ...] = (Parameter(LOG_STD, (head.outputs,)),)
 
     def draw(self, parameters: Mapping[str, Any], outputs: Any, noise: Any) -> Any:
         return outputs + np.exp(parameters[LOG_STD])[..., None, :] * noise

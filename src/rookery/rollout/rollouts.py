@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from msgspec.structs import replace
 
@@ -54,9 +55,7 @@ class Rollouts:
                         yield place, joined([piece for each in found.pop(place) for piece in each])
 
     def _send(self, stints: Sequence[Stint], worker: WorkerId, whole: bool) -> Task:
-        sent = (
-            list(stints) if whole or self.fleet.engine.name == "inline" else [replace(s, done=()) for s in stints]
-        )
+        sent = list(stints) if whole else [replace(stint, done=()) for stint in stints]
         return self.fleet.submit("collect", sent, worker=worker)
 
     def _taken(self, task: Task) -> list[Trajectory]:
@@ -88,7 +87,7 @@ def _parts(stints: Sequence[Stint], workers: int) -> list[_Part]:
     groups = max(workers, _TURNS)
     if count >= groups:
         cuts = [round(number * count / groups) for number in range(groups + 1)]
-        return [_Part(stints[a:b], range(a, b), 0, 1) for a, b in zip(cuts, cuts[1:], strict=False) if b > a]
+        return [_Part(stints[a:b], range(a, b), 0, 1) for a, b in pairwise(cuts) if b > a]
     found = []
     for place, stint in enumerate(stints):
         spans = shares(stint.envs, max(1, workers // count))

@@ -60,7 +60,7 @@ def generation(number: int, score: float | None = 1.5, every: float = 1.0, faile
         steps_per_second=83_000.0,
         times={"ask": 0.1 * every, "evaluate": 0.6 * every, "tell": 0.2 * every},
         failed=failed,
-        telemetry={"sigma": 0.05, "update_norm": 0.00345, "gradient_norm": 0.0123},
+        telemetry={"gradient_norm": 0.0123, "update_norm": 0.00345, "sigma": 0.05},
     )
 
 

@@ -22,7 +22,8 @@ from rookery.learning.update import METRICS, Batch, Optimised, Shape, Stale, mak
 from rookery.policies.actor_critic import ActorCritic
 from rookery.rollout.collect import Trajectory
 
-Updated = tuple[Any, Any]
+# What tells most about how learning goes comes first.
+_ORDER = ("explained_variance", "kl", "clipped", "entropy", "value_loss", "policy_loss", "gradient_norm")
 
 
 class Trainer:
@@ -74,7 +75,7 @@ class Trainer:
         optimised = Optimised(member.parameters, member.mean, member.square, np.float32(member.count))
         values = {name: np.float32(value) for name, value in settings.items()}
         found, told = self._run(optimised, batch, self._moments(member), stale, order, values)
-        metrics = dict(zip((*METRICS, "explained variance"), np.asarray(told).tolist(), strict=True))
+        metrics = dict(zip((*METRICS, "explained_variance"), np.asarray(told).tolist(), strict=True))
         parameters = np.asarray(found.parameters)
         if not (np.isfinite(parameters).all() and np.isfinite(told).all()):
             raise RookeryError(_diagnosis(member, trajectory, "the update is not a number", metrics))
@@ -85,7 +86,7 @@ class Trainer:
             square=np.asarray(found.square),
             count=int(found.count),
             rewards=moments,
-            metrics=metrics | {"lr": settings["lr"]},
+            metrics={name: metrics[name] for name in _ORDER} | {"lr": settings["lr"]},
         )
 
     def _run(self, *arguments: Any) -> tuple[Optimised, Any]:

@@ -17,7 +17,7 @@ from rookery.learning.advantages import advantages
 from rookery.policies.actor_critic import ActorCritic
 from rookery.policies.normaliser import Scaling
 
-METRICS = ("policy loss", "value loss", "entropy", "kl", "clipped", "gradient norm")
+METRICS = ("policy_loss", "value_loss", "entropy", "kl", "clipped", "gradient_norm")
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-5  # Adam's
 
 

@@ -18,6 +18,7 @@ from rookery.observers.text import compact, duration, number
 _KEY = 12
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _CHART = 7
+_TELEMETRY = 4  # entries that are shown, in the algorithm's order
 _PARTS = ("yellow", "cyan", "magenta", "green")
 _Cell = tuple[str, Text]
 
@@ -153,7 +154,7 @@ def _cells(status: Status) -> list[_Cell]:
         ("fitness", fitness),
         ("champion", _value("no score" if last.score is None else number(last.score))),
     ]
-    cells += [(_short(name), _value(number(value))) for name, value in _telemetry(last.telemetry)]
+    cells += [(_short(name), _value(number(value))) for name, value in list(last.telemetry.items())[:_TELEMETRY]]
     cells += _fleet(last.fleet)
     if status.failed:
         cells.append(("failed", Text(f"{status.failed} evaluations", "red")))
@@ -187,19 +188,9 @@ def _remaining(status: Status) -> Text:
     return Text("until the target" if only_score else "unknown", "bright_black")
 
 
-def _telemetry(entries: dict[str, float]) -> list[tuple[str, float]]:
-    """Four entries at most, the size of the gradient and of the update first."""
-    wanted = ("grad", "update")
-
-    def rank(name: str) -> int:
-        return next((place for place, part in enumerate(wanted) if part in name.lower()), len(wanted))
-
-    return sorted(entries.items(), key=lambda entry: rank(entry[0]))[:4]
-
-
 def _short(name: str) -> str:
     """A telemetry name that leaves a gap before its value."""
-    plain = name.replace("_", " ").replace(" norm", "")
+    plain = name.replace("_", " ").removesuffix(" norm").removesuffix(" variance")
     return plain if len(plain) < _KEY else plain[: _KEY - 2] + "…"
 
 

@@ -293,6 +293,26 @@ def apply_hyperparameters(member: Member, values: Mapping[str, float]) -> Member
     return replace(member, hyperparameters=member.hyperparameters | changed)
 
 
+def inherit(child: Member, parent: Member) -> Member:
+    """The child with all that its parent has learned, and learned it with; its name and worlds are its own."""
+    rewards = parent.rewards
+    if rewards is not None and child.rewards is not None:
+        rewards = replace(rewards, running=child.rewards.running)
+    return replace(
+        child,
+        parameters=parent.parameters,
+        mean=parent.mean,
+        square=parent.square,
+        count=parent.count,
+        moments=parent.moments,
+        rewards=rewards,
+        hyperparameters=dict(parent.hyperparameters),
+        recent=parent.recent,
+        lengths=parent.lengths,
+        metrics=parent.metrics,
+    )
+
+
 def experienced(member: Member, trajectory: Trajectory, reward_scale: float) -> Member:
     """The member after a rollout, before it learns from it."""
     returns = tuple(value / reward_scale for value in trajectory.returns)

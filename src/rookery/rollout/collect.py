@@ -327,4 +327,5 @@ def action_noise(model: ActorCritic, stint: Stint) -> NDArray[np.float32]:
     shape = (stint.steps, stint.envs, model.distribution.noise)
     if model.distribution.noise_kind == "normal":
         return rng.standard_normal(shape, np.float32)
-    return -np.log(rng.standard_exponential(shape, np.float32))
+    drawn = rng.standard_exponential(shape, np.float32)
+    return -np.log(np.maximum(drawn, np.finfo(np.float32).tiny))

@@ -1,0 +1,186 @@
+"""Population-based training: members learn, and now and then the worst go on from where the best are.
+
+Learners know nothing of it. A member is whole: weights, optimiser, normalisers, hyperparameters. Its genes are the
+hyperparameters that the experiment gives a range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from rookery.errors import UserError, did_you_mean
+from rookery.evolution.exploit import Exploit, NoExploit, Truncation, ranked
+from rookery.evolution.explore import Explore, Perturb, draw, within
+from rookery.genomes import Genome, Lineage, Vector
+from rookery.learning.ppo import PPO, Member, PPOState, apply_hyperparameters, inherit
+from rookery.settings import Range
+from rookery.streams import stream
+
+Genes = Mapping[str, Range]  # by the learner's name for the hyperparameter
+_LEARNER = "algorithm.learner."
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """One member that became a copy of another, and how its genes changed by that."""
+
+    child: int
+    parent: int
+    reason: str
+    before: dict[str, float]
+    after: dict[str, float]
+
+
+class PBTState(msgspec.Struct, frozen=True, eq=False, tag="pbt"):
+    """The population between two selections, and what each member earned at the last one."""
+
+    learner: PPOState
+    generation: int = 0
+    scores: dict[int, tuple[float, ...]] = msgspec.field(default_factory=dict)
+
+    @property
+    def seed(self) -> int:
+        return self.learner.seed
+
+    @property
+    def best(self) -> Member:
+        """The member that earned most when it was last measured."""
+        members = {member.id: member for member in self.learner.members}
+        return members[ranked(self.scores)[0]] if self.scores else self.learner.members[0]
+
+
+class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="pbt"):
+    """Population-based training of a learner's members."""
+
+    learner: Annotated[PPO, Meta(description="what the members are, and how many")] = PPO(population=8)
+    mode: Annotated[
+        Literal["sync", "async"],
+        Meta(description="sync = all are compared at once, the same bits anywhere; async = each when it is due"),
+    ] = "sync"
+    interval: Annotated[int, Meta(ge=1, description="updates of a member from one selection to the next")] = 10
+    episodes: Annotated[
+        int, Meta(ge=1, description="fresh episodes that a member is measured by, as it would be deployed")
+    ] = 10
+    exploit: Annotated[Exploit, Meta(description="who is replaced by whom")] = Truncation()
+    explore: Annotated[Explore, Meta(description="how a copy's hyperparameters change")] = Perturb()
+    gap: Annotated[
+        float, Meta(ge=0, description="a member is replaced only by one that earned more by at least this")
+    ] = 0.0
+    patience: Annotated[int, Meta(ge=0, description="selections that pass before anybody is replaced")] = 1
+    control: Annotated[
+        bool, Meta(description="member 0 goes on with the middle of every range, untouched, to compare with")
+    ] = False
+
+    def init(self, learner: PPOState, genes: Genes) -> PBTState:
+        """The population, its genes drawn from their ranges."""
+        members = tuple(
+            member
+            if self._is_control(member.id)
+            else apply_hyperparameters(member, self._drawn(learner.seed, member.id, genes))
+            for member in learner.members
+        )
+        return PBTState(replace(learner, members=members))
+
+    def select(
+        self, state: PBTState, scores: Mapping[int, Sequence[float]], genes: Genes
+    ) -> tuple[PBTState, list[Selection]]:
+        """What follows once all members were measured; `state` is as it was after they learned."""
+        due = [member.id for member in state.learner.members]
+        chosen = self.choose(state, scores, due, genes)
+        by_id = {member.id: member for member in state.learner.members}
+        members = tuple(_changed(member, by_id, chosen) for member in state.learner.members)
+        told = {member: tuple(map(float, earned)) for member, earned in scores.items()}
+        advanced = PBTState(replace(state.learner, members=members), state.generation + 1, told)
+        return advanced, chosen
+
+    def choose(
+        self, state: PBTState, scores: Mapping[int, Sequence[float]], due: Sequence[int], genes: Genes
+    ) -> list[Selection]:
+        """Which of the members that are due become copies of whom, and with which genes."""
+        if state.generation < self.patience or isinstance(self.exploit, NoExploit):
+            return []
+        rng = stream(state.seed, "exploit", state.generation, due[0] if len(due) == 1 else len(scores))
+        touched = [member for member in due if not self._is_control(member)]
+        copies = self.exploit.copies(scores, touched, rng)
+        members = {member.id: member for member in state.learner.members}
+        found = []
+        for child, parent in sorted(copies.items()):
+            ahead = float(np.mean(scores[parent]) - np.mean(scores[child]))
+            if ahead < self.gap or ahead <= 0:
+                continue
+            inherited = members[parent].hyperparameters
+            found.append(
+                Selection(
+                    child=child,
+                    parent=parent,
+                    reason=f"{self.exploit.__struct_config__.tag}: {ahead:.4g} ahead",
+                    before={name: members[child].hyperparameters[name] for name in genes},
+                    after=self._explored(state, child, {name: inherited[name] for name in genes}, genes),
+                )
+            )
+        return found
+
+    def champion(self, state: PBTState) -> Genome:
+        """The best member's policy."""
+        return Vector(state.best.parameters[: state.learner.policy_size])
+
+    def centre(self, state: PBTState) -> NDArray[np.float32]:
+        return self.learner.centre(state.learner)
+
+    def lineage(self, state: PBTState) -> Lineage:
+        return self.learner.lineage(state.learner)
+
+    def telemetry(self, state: PBTState) -> dict[str, float]:
+        """The genes' means over the population come first."""
+        members = state.learner.members
+        names = members[0].hyperparameters
+        means = {name: float(np.mean([member.hyperparameters[name] for member in members])) for name in names}
+        varied = {
+            name: mean for name, mean in means.items() if len({m.hyperparameters[name] for m in members}) > 1
+        }
+        return varied | {
+            name: value for name, value in self.learner.telemetry(state.learner).items() if name not in varied
+        }
+
+    def genes(self, ranges: Mapping[str, Range]) -> dict[str, Range]:
+        """An experiment's ranges by the learner's names; one that no member could ever feel is refused."""
+        found = {}
+        for path, gene in ranges.items():
+            name = path.removeprefix(_LEARNER)
+            if name not in PPO.DYNAMIC or name == path:
+                known = ", ".join(PPO.DYNAMIC)
+                raise UserError(
+                    f"{path} cannot be a range: a member could not change it while it learns."
+                    f"{did_you_mean(name, PPO.DYNAMIC)} These it can: {known}"
+                )
+            found[name] = gene
+        return found
+
+    def _drawn(self, seed: int, member: int, genes: Genes) -> dict[str, float]:
+        rng = stream(seed, "genes", 0, member)
+        return {name: draw(gene, rng) for name, gene in genes.items()}
+
+    def _explored(
+        self, state: PBTState, child: int, inherited: Mapping[str, float], genes: Genes
+    ) -> dict[str, float]:
+        rng = stream(state.seed, "explore genes", state.generation, child)
+        return {
+            name: within(self.explore.change(inherited[name], gene, rng), gene) for name, gene in genes.items()
+        }
+
+    def _is_control(self, member: int) -> bool:
+        return self.control and member == 0
+
+
+def _changed(member: Member, members: Mapping[int, Member], chosen: Sequence[Selection]) -> Member:
+    """A member after a selection."""
+    for selection in chosen:
+        if selection.child == member.id:
+            return apply_hyperparameters(inherit(member, members[selection.parent]), selection.after)
+    return member

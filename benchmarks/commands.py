@@ -49,15 +49,16 @@ def looped(preset: str, *changes: str) -> Loop:
 def peer(name: str, **options: object) -> dict[str, Any]:
     """What a peer's program found, given `--key value` for each option."""
     given = [word for key, value in options.items() for word in (f"--{key}", str(value))]
-    printed = _printed([sys.executable, "-W", "ignore", str(PEERS / f"{name}.py"), *given])
+    with tempfile.TemporaryDirectory() as scratch:  # MuJoCo writes a log where it is started
+        printed = _printed([sys.executable, "-W", "ignore", str(PEERS / f"{name}.py"), *given], scratch)
     found: dict[str, Any] = json.loads(printed.strip().splitlines()[-1])
     return found
 
 
-def _printed(command: list[str]) -> str:
+def _printed(command: list[str], where: str | None = None) -> str:
     """What a process printed. It uses nothing that JAX compiled for another one before it."""
     cold = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}
-    done = subprocess.run(command, env=cold, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=where, env=cold, capture_output=True, text=True, check=False)
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         sys.exit(f"{shlex.join(command)}\n{said[-1]}")

@@ -38,7 +38,7 @@ def rookery(*arguments: str) -> tuple[str, float]:
 def looped(preset: str, *changes: str) -> Loop:
     """What a run's loop did until its step limit; it does not end at a score."""
     with tempfile.TemporaryDirectory() as runs:
-        what = [preset, "stop.score=null", "validate_every=0", *changes]
+        what = [preset, "stop.score=null", "validate_every=0", "validation_episodes=2", *changes]
         rookery("run", *what, "--name", "looped", "--runs", runs, "--quiet")
         log = (Path(runs) / "looped" / "events.jsonl").read_text()
     events = [json.loads(line) for line in log.splitlines()]

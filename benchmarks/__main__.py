@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks.report import main as write_pages
+from rookery.errors import RookeryError
 
 RESULTS = Path(__file__).parent / "results"
 NAMES = (
@@ -30,19 +31,27 @@ NAMES = (
     "scaling",
     "ga",
     "nevergrad",
+    "ppo",
+    "ppo_learning",
+    "ppo_members",
+    "ppo_pixels",
+    "ppo_rllib",
 )
 
 
 def main() -> None:
     """Run the benchmarks named on the command line, or all of them."""
-    names = sys.argv[1:] or NAMES
+    names = [name.replace("-", "_") for name in sys.argv[1:]] or NAMES
     if unknown := [name for name in names if name not in NAMES]:
         sys.exit(f"error: no benchmark '{unknown[0]}'; there are {', '.join(NAMES)}")
     RESULTS.mkdir(exist_ok=True)
     for name in names:
         module = import_module(f"benchmarks.{name}")
         print(f"## {name}: {(module.__doc__ or '').splitlines()[0]}", flush=True)
-        rows = module.measure()
+        try:
+            rows = module.measure()
+        except RookeryError as error:
+            sys.exit(f"error: {name}: {error}")
         for row in rows:
             print("  " + ", ".join(f"{key} {value}" for key, value in row.items()), flush=True)
         report = {"measured": time.strftime("%Y-%m-%d"), "python": platform.python_version(), "rows": rows}

@@ -28,6 +28,12 @@ _TITLES = {  # columns that want more than their name
     "head_microseconds_per_evaluation": "head, µs per evaluation",
     "published_seconds": "published, s",
     "piped_seconds": "piped, s",
+    "sb3_ppo": "Stable-Baselines3",
+    "rllib_ppo": "RLlib",
+    "torch_threads": "its torch threads",
+    "steps_of_each": "steps of each member",
+    "alone_seconds": "one member, s",
+    "together_seconds": "all members, s",
 }
 
 
@@ -47,6 +53,8 @@ def table(name: str) -> str:
     """A table of this name."""
     if name == "summary":
         return _markdown(("", "measured", "by"), summary())
+    if not (RESULTS / f"{name}.json").exists():
+        return "*Not measured yet.*"
     found = rows(name)
     keys = list(dict.fromkeys(key for row in found for key in row))
     titles = [_TITLES.get(key, key.replace("_", " ")) for key in keys]
@@ -108,8 +116,39 @@ def summary() -> list[tuple[str, str, str]]:
             "; ".join(f"{row['seconds']:.2f} s" for row in startup),
             "startup",
         ),
+        **_learners(),
     }
     return [(what, found, f"`make bench ARGS={name}`") for what, (found, name) in claims.items()]
+
+
+def _learners() -> dict[str, tuple[str, str]]:
+    """What is claimed of PPO, as far as it has been measured."""
+    claims = {
+        "steps/s of a whole `ppo` run over Stable-Baselines3's, four environments; 10 epochs of 64, 6 of 256": (
+            "ppo",
+            lambda found: "; ".join(
+                f"**{_range(row['ratio'] for row in found if row['minibatch'] == size)}**" for size in (64, 256)
+            ),
+        ),
+        "the same over RLlib's with two runners: Pendulum, CartPole": (
+            "ppo_rllib",
+            lambda found: _slashed(found, "ratio"),
+        ),
+        "the same over Stable-Baselines3's on BigFish, Nature network": (
+            "ppo_pixels",
+            lambda found: _slashed(found, "ratio"),
+        ),
+        "from a cold process to a solved problem, compilation included: `cartpole-ppo`, `lander-ppo`": (
+            "ppo_learning",
+            lambda found: " and ".join(f"median {row['median_seconds']} s" for row in found),
+        ),
+        "wall time of eight members over that of one: `cartpole-ppo`, `lander-ppo`": (
+            "ppo_members",
+            lambda found: _slashed(found, "ratio"),
+        ),
+    }
+    measured = {what: claim for what, claim in claims.items() if (RESULTS / f"{claim[0]}.json").exists()}
+    return {what: (tell(rows(name)), name) for what, (name, tell) in measured.items()}
 
 
 def _slashed(found: Sequence[dict[str, Any]], key: str) -> str:

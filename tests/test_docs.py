@@ -83,6 +83,11 @@ def test_tables_of_figures_are_those_that_were_measured():
         assert written == report.filled(written), f"{page}: fill it again with `python -m benchmarks.report`"
 
 
+def test_what_was_never_measured_is_said_to_be_so():
+    page = "<!-- table: nothing -->\n<!-- end -->"
+    assert report.filled(page) == "<!-- table: nothing -->\n*Not measured yet.*\n<!-- end -->"
+
+
 @pytest.mark.parametrize("engine", ["Process(workers=2)", "Inline()"])
 def test_the_actor_of_the_fleet_page_throws_darts(engine, tmp_path):
     actor, program = re.findall(r"```python\n(.*?)```", (ROOT / "docs/fleet.md").read_text(), re.DOTALL)

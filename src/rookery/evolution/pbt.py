@@ -169,7 +169,8 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     def _explored(
         self, state: PBTState, child: int, inherited: Mapping[str, float], genes: Genes
     ) -> dict[str, float]:
-        rng = stream(state.seed, "explore genes", state.generation, child)
+        age = next(member.age for member in state.learner.members if member.id == child)
+        rng = stream(state.seed, "explore genes", age, child)
         return {
             name: within(self.explore.change(inherited[name], gene, rng), gene) for name, gene in genes.items()
         }

@@ -33,7 +33,7 @@ class Cohort:
     def __init__(self, ppo: PPO, model: ActorCritic, source: Source, reward_scale: float, threads: int) -> None:
         self.ppo, self.source, self.scale = ppo, source, reward_scale
         self.trainer = Trainer(ppo, model, threads)
-        self.ahead: tuple[int, list[Trajectory]] | None = None
+        self.ahead: tuple[list[tuple[int, int]], list[Trajectory]] | None = None
 
     def learn(self, state: PPOState) -> Lesson:
         """One generation: all members collect and learn, some while others still collect."""
@@ -44,11 +44,11 @@ class Cohort:
         for place, trajectory in self._collected(state):
             actor = state.older[0][place] if state.older else None
             found[place] = trajectory
-            under_way[place] = self.trainer.start(state, state.members[place], trajectory, actor)
+            under_way[place] = self.trainer.start(state.seed, state.members[place], trajectory, actor)
         trajectories = [found[place] for place in range(len(found))]
         if self.ppo.staleness:
             following = self.ppo.begin(self._advanced(state, state.members, trajectories))
-            self.ahead = following.generation, [each for _, each in sorted(self._asked(following))]
+            self.ahead = _ages(following), [each for _, each in sorted(self._asked(following))]
         collecting = time.perf_counter() - began
         learned = [under_way[place].result() for place in range(len(found))]
         advanced = self._advanced(state, learned, trajectories)
@@ -64,7 +64,7 @@ class Cohort:
     def _collected(self, state: PPOState) -> Iterable[tuple[int, Trajectory]]:
         """This generation's rollouts: they are there already where acting may be ahead of learning."""
         ahead, self.ahead = self.ahead, None
-        if ahead is not None and ahead[0] == state.generation:
+        if ahead is not None and ahead[0] == _ages(state):
             return enumerate(ahead[1])
         return self._asked(state)
 
@@ -76,3 +76,8 @@ class Cohort:
     ) -> PPOState:
         pairs = zip(members, trajectories, strict=True)
         return self.ppo.advance(state, tuple(experienced(*pair, self.scale) for pair in pairs))
+
+
+def _ages(state: PPOState) -> list[tuple[int, int]]:
+    """What tells one generation's members from another's."""
+    return [(member.id, member.age) for member in state.members]

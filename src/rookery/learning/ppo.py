@@ -37,9 +37,10 @@ class Worlds(msgspec.Struct, frozen=True, eq=False):
 
 
 class Member(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """One learner, complete."""
+    """One learner, complete. `age` is how many generations it has lived; what is random follows from it."""
 
     id: int
+    age: int = 0
     parameters: NDArray[np.float32]
     mean: NDArray[np.float32]
     square: NDArray[np.float32]
@@ -71,7 +72,6 @@ class PPOState(msgspec.Struct, frozen=True, eq=False, tag="ppo"):
     """All members between two generations. `older` are the actors of rollouts under way, the oldest first."""
 
     seed: int
-    generation: int
     policy_size: int
     members: tuple[Member, ...]
     older: tuple[tuple[Actor, ...], ...] = ()
@@ -175,7 +175,7 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         self.refuse_misfit(model)
         fresh = tuple(self._member(seed, number, model, start) for number in range(self.population))
         older = tuple(tuple(Actor(m.parameters, m.moments) for m in fresh) for _ in range(self.staleness))
-        return PPOState(seed, 0, model.policy.space.size, fresh, older)
+        return PPOState(seed, model.policy.space.size, fresh, older)
 
     def _member(self, seed: int, number: int, model: ActorCritic, start: Actor | None) -> Member:
         policy = None if start is None else start.parameters
@@ -205,21 +205,15 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
             )
 
     def begin(self, state: PPOState) -> PPOState:
-        """The state with new environments, where it is time for them."""
-        generation = state.generation
-        if generation % self.renew or generation == 0:
-            return state
-        members = (
-            member
-            if member.worlds.begun == generation
-            else replace(
-                member,
-                worlds=Worlds(generation, (), tuple(np.zeros_like(part) for part in member.worlds.carry)),
-                rewards=member.rewards.interrupted() if member.rewards else None,
-            )
-            for member in state.members
-        )
-        return replace(state, members=tuple(members))
+        """The state with new environments for the members for whom it is time."""
+        return replace(state, members=tuple(self._settled(member) for member in state.members))
+
+    def _settled(self, member: Member) -> Member:
+        if member.age % self.renew or member.age == member.worlds.begun:
+            return member
+        carry = tuple(np.zeros_like(part) for part in member.worlds.carry)
+        rewards = member.rewards.interrupted() if member.rewards else None
+        return replace(member, worlds=Worlds(member.age, (), carry), rewards=rewards)
 
     def stint(self, state: PPOState, number: int) -> Stint:
         """What a member is to do next."""
@@ -228,7 +222,7 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         return Stint(
             seed=state.seed,
             member=member.id,
-            generation=state.generation,
+            generation=member.age,
             steps=self.rollout,
             envs=self.envs,
             first=0,
@@ -246,7 +240,7 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         older = state.older
         if older:
             older = (*older[1:], tuple(Actor(member.parameters, member.moments) for member in state.members))
-        return replace(state, generation=state.generation + 1, members=members, older=older)
+        return replace(state, members=members, older=older)
 
     def settings(self, member: Member) -> dict[str, float]:
         """The hyperparameters that the next update of a member uses, schedules applied."""
@@ -256,9 +250,9 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
                 values[name] *= max(0.0, 1 - member.steps / horizon)
         return values
 
-    def order(self, state: PPOState, member: Member, remembers: bool) -> NDArray[np.int32]:
+    def order(self, seed: int, member: Member, remembers: bool) -> NDArray[np.int32]:
         """Rows of each minibatch of each epoch: steps, or environments where the policy remembers."""
-        rng = stream(state.seed, "minibatches", state.generation, member.id)
+        rng = stream(seed, "minibatches", member.age, member.id)
         rows = self.envs if remembers else self.envs * self.rollout
         each = self.minibatch // self.rollout if remembers else self.minibatch
         drawn = [rng.permutation(rows).astype(np.int32).reshape(-1, each) for _ in range(self.epochs)]
@@ -318,6 +312,7 @@ def experienced(member: Member, trajectory: Trajectory, reward_scale: float) -> 
     returns = tuple(value / reward_scale for value in trajectory.returns)
     return replace(
         member,
+        age=member.age + 1,
         moments=None if member.moments is None else member.moments.merge([_seen(trajectory)]),
         worlds=replace(member.worlds, done=(*member.worlds.done, trajectory.drawn), carry=trajectory.carried),
         steps=member.steps + trajectory.steps,

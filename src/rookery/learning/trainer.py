@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from rookery.errors import RookeryError
-from rookery.learning.ppo import PPO, Actor, Member, PPOState
+from rookery.learning.ppo import PPO, Actor, Member
 from rookery.learning.update import METRICS, Batch, Optimised, Shape, Stale, make_update
 from rookery.policies.actor_critic import ActorCritic
 from rookery.rollout.collect import Trajectory
@@ -45,16 +45,14 @@ class Trainer:
         self.compiling, self.compiled = Lock(), False
         self.pool = ThreadPoolExecutor(threads, "update")
 
-    def start(
-        self, state: PPOState, member: Member, trajectory: Trajectory, actor: Actor | None
-    ) -> Future[Member]:
+    def start(self, seed: int, member: Member, trajectory: Trajectory, actor: Actor | None) -> Future[Member]:
         """An update of a member by its rollout, on its way."""
-        return self.pool.submit(self.update, state, member, trajectory, actor)
+        return self.pool.submit(self.update, seed, member, trajectory, actor)
 
-    def update(self, state: PPOState, member: Member, trajectory: Trajectory, actor: Actor | None) -> Member:
+    def update(self, seed: int, member: Member, trajectory: Trajectory, actor: Actor | None) -> Member:
         """The member after an update; `actor` is the older policy that collected, where that was not its own."""
         settings = self.ppo.settings(member)
-        order = self.ppo.order(state, member, self.model.recurrent)
+        order = self.ppo.order(seed, member, self.model.recurrent)
         rewards, moments = trajectory.rewards, member.rewards
         if not np.isfinite(rewards).all():
             raise RookeryError(_diagnosis(member, trajectory, "a reward is not a number"))

@@ -126,8 +126,7 @@ class Collector:
         if band is None or not band.follows(stints):
             if any(len(stint.done) != stint.rollouts for stint in stints):
                 return []
-            if band is not None:
-                band.close()
+            self._leave({stint.member for stint in stints})
             band = self.bands[key] = _Band(self, stints)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is said by name
             return band.collect(stints)
@@ -135,6 +134,11 @@ class Collector:
     def close(self) -> None:
         for band in self.bands.values():
             band.close()
+
+    def _leave(self, members: set[int]) -> None:
+        """Give up the environments that these members had."""
+        for key in [key for key in self.bands if members & {member for _, member, *_ in key}]:
+            self.bands.pop(key).close()
 
 
 class _Band:

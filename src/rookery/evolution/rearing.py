@@ -1,0 +1,217 @@
+"""A run of population-based training: members live on workers, learn there, and are compared here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from rookery.envs import arena
+from rookery.errors import RookeryError, UserError
+from rookery.evolution.generation import Progress
+from rookery.evolution.pbt import PBT, PBTState, Selection
+from rookery.experiment import Experiment
+from rookery.fleet import Fleet
+from rookery.fleet.dispatch import Task
+from rookery.fleet.engine import FleetError, Move, WorkerId
+from rookery.learning.nursery import Raised
+from rookery.learning.ppo import Actor, Member
+from rookery.observers import events
+from rookery.policies.actor_critic import ActorCritic
+from rookery.pursuits import Round
+from rookery.rollout.shared import SharedEvaluator
+from rookery.streams import seeds
+
+_ATTEMPTS = 5  # times that members may lose their worker in one generation
+
+
+class Rearing:
+    """Generations of a population: members learn for an interval, are measured, and some become copies of others."""
+
+    def __init__(self, experiment: Experiment, pbt: PBT) -> None:
+        try:
+            import jax  # noqa: F401
+        except ModuleNotFoundError:
+            raise UserError("algorithm.type=pbt needs jax: pip install 'rookery[learn]'") from None
+        self.experiment, self.pbt = experiment, pbt
+        self.genes = pbt.genes(experiment.genes)
+        self.model = ActorCritic(
+            experiment.policy, arena(experiment.env).spaces, pbt.learner.critic, pbt.learner.std
+        )
+        pbt.learner.refuse_misfit(self.model)
+        self.evaluator = SharedEvaluator(
+            experiment.env,
+            experiment.policy,
+            experiment.engine,
+            nursery={"learner": pbt.learner, "seed": experiment.seed},
+        )
+        self.homes = Homes(self.evaluator.fleet)
+
+    def begin(self, start: Actor | None) -> Progress:
+        """The population before its first steps."""
+        learner = self.pbt.learner.init(self.experiment.seed, self.model, start)
+        state = self.pbt.init(learner, self.genes)
+        return Progress(0, 0, 0, state, state.best.moments)
+
+    def generation(self, progress: Progress) -> Round:
+        """Everybody learns, is measured and compared; then copies are made."""
+        began = time.perf_counter()
+        state = progress.strategy
+        assert isinstance(state, PBTState)
+        self.homes.settle(state.learner.members)
+        raised = self.homes.rear(self.pbt.interval, self._episodes(state.generation))
+        reared = time.perf_counter()
+        learned = replace(state.learner, members=tuple(entry.member for entry in raised))
+        scores = {entry.member.id: entry.earned for entry in raised}
+        state, chosen = self.pbt.select(replace(state, learner=learned), scores, self.genes)
+        self.homes.copy(chosen, state.learner.members)
+        selected = time.perf_counter() - reared
+        return self._round(state, raised, chosen, _times(raised, reared - began) | {"select": selected})
+
+    def close(self) -> None:
+        self.evaluator.close()
+
+    def _episodes(self, generation: int) -> tuple[int, ...]:
+        return seeds(self.experiment.seed, "selection", generation, 0, self.pbt.episodes)
+
+    def _round(
+        self, state: PBTState, raised: Sequence[Raised], chosen: Sequence[Selection], times: dict[str, float]
+    ) -> Round:
+        scale = self.experiment.env.reward_scale
+        earned = np.array([np.mean(entry.earned) for entry in raised])
+        steps = sum(entry.steps for entry in raised)
+        members = [entry.member for entry in raised]
+        lengths = [length for member in members for length in member.lengths]
+        del scale
+
+        def after(progress: Progress) -> Progress:
+            return replace(
+                progress,
+                generation=progress.generation + 1,
+                steps=progress.steps + steps,
+                episodes=sum(member.episodes for member in members),
+                strategy=state,
+                moments=state.best.moments,
+            )
+
+        return Round(
+            steps=steps,
+            episodes=sum(len(entry.earned) for entry in raised),
+            earned=earned,
+            score=float(earned.max()),
+            episode_length=float(np.mean(lengths)) if lengths else np.nan,
+            failures=(),
+            failed=0,
+            hopeless=False,
+            times=times,
+            after=after,
+            told=(_population(raised), *map(_copied, chosen)),
+        )
+
+
+class Homes:
+    """Which worker each member lives on; the head has the members as they were at the last boundary."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.members: dict[int, Member] = {}
+        self.home: dict[int, WorkerId] = {}
+
+    def settle(self, members: Sequence[Member]) -> None:
+        """Have these members, and no others, live on the workers that there are, about equally many on each."""
+        workers = self.fleet.ready()
+        known = self.members
+        self.members = {member.id: member for member in members}
+        places = [workers[place * len(workers) // len(members)] for place in range(len(members))]
+        moving = [
+            (member, worker)
+            for member, worker in zip(members, places, strict=True)
+            if self.home.get(member.id) != worker or known.get(member.id) is not member
+        ]
+        self._adopt(moving)
+
+    def rear(self, generations: int, episodes: Sequence[int]) -> list[Raised]:
+        """Every member after so many generations, in their order; a lost worker's members live on elsewhere."""
+        out: dict[Task, list[int]] = {}
+        for worker in dict.fromkeys(self.home.values()):
+            ids = [number for number, home in self.home.items() if home == worker]
+            out[self.fleet.submit("rear", ids, generations, episodes, worker=worker)] = ids
+        found: dict[int, Raised] = {}
+        attempts = 0
+        while out:
+            for task in self.fleet.wait(list(out), at_least=1):
+                ids = out.pop(task)
+                if isinstance(task.error, FleetError):
+                    attempts += 1
+                    if attempts > _ATTEMPTS:
+                        task.result()
+                    workers = self.fleet.ready()
+                    worker = workers[attempts % len(workers)]
+                    self._adopt([(self.members[number], worker) for number in ids])
+                    out[self.fleet.submit("rear", ids, generations, episodes, worker=worker)] = ids
+                    continue
+                found |= {raised.member.id: raised for raised in task.result()}
+        return [found[number] for number in self.members]
+
+    def copy(self, chosen: Sequence[Selection], members: Sequence[Member]) -> None:
+        """Let members inherit where they live; `members` are all of them as they will be then."""
+        parents = {selection.parent for selection in chosen} & {selection.child for selection in chosen}
+        assert not parents, "a parent is never replaced in the same selection"
+        self.members = {member.id: member for member in members}
+        home = self.home
+        self.fleet.transfer([Move(home[s.parent], s.parent, home[s.child], s.child) for s in chosen])
+        tuned = {s.child: self.fleet.submit("tune", s.child, s.after, worker=home[s.child]) for s in chosen}
+        self.fleet.wait(list(tuned.values()))
+        for number, task in tuned.items():
+            wanted = self.members[number].hyperparameters
+            _check_effect(number, wanted, task.result())
+
+    def _adopt(self, moving: Sequence[tuple[Member, WorkerId]]) -> None:
+        """Put members where they are to live."""
+        by_worker: dict[WorkerId, list[Member]] = {}
+        for member, worker in moving:
+            by_worker.setdefault(worker, []).append(member)
+            self.home[member.id] = worker
+        tasks = [self.fleet.submit("adopt", members, worker=worker) for worker, members in by_worker.items()]
+        self.fleet.wait(tasks)
+
+
+def _check_effect(member: int, wanted: Mapping[str, float], effective: Mapping[str, float]) -> None:
+    """What a member's next update uses is what was chosen."""
+    for name, value in wanted.items():
+        if name not in ("lr", "clip") and effective[name] != value:
+            raise RookeryError(f"member {member} was given {name}={value:g}, and uses {effective[name]:g}")
+
+
+def _times(raised: Sequence[Raised], seconds: float) -> dict[str, float]:
+    """Where the time went in which members learned and were measured, divided as they say."""
+    parts = {
+        name: sum(entry.times[name] for entry in raised) for name in ("act", "environment", "update", "measure")
+    }
+    whole = sum(parts.values()) or 1.0
+    return {name: seconds * part / whole for name, part in parts.items()}
+
+
+def _population(raised: Sequence[Raised]) -> events.Told:
+    rows = tuple(
+        events.MemberRow(
+            id=entry.member.id,
+            score=float(np.mean(entry.earned)),
+            steps=entry.member.steps,
+            hyperparameters=entry.member.hyperparameters,
+        )
+        for entry in raised
+    )
+    return events.Population, {"members": rows}
+
+
+def _copied(selection: Selection) -> events.Told:
+    return events.Copied, {
+        "child": selection.child,
+        "parent": selection.parent,
+        "reason": selection.reason,
+        "before": selection.before,
+        "after": selection.after,
+    }

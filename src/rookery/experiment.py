@@ -97,6 +97,20 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ),
     ] = 20
     validation_episodes: Annotated[int, Meta(ge=1, description="episodes of a validation")] = 100
+    unseen: Annotated[
+        dict[str, Any] | None,
+        Meta(
+            description="options of the environment that are others in a second validation, on what training "
+            "never shows; null = for Procgen with num_levels, all levels behind those; {} = no such validation"
+        ),
+    ] = None
+    score_range: Annotated[
+        tuple[float, float] | None,
+        Meta(
+            description="low and high: scores are also shown as (score - low) / (high - low); "
+            "null = for Procgen, what its paper has; otherwise not"
+        ),
+    ] = None
     on_error: Annotated[
         Literal["worst", "stop"],
         Meta(description="an episode that fails: worst = counts as the worst fitness; stop = ends the run"),
@@ -109,6 +123,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise ValueError(
                 f"seeds are one per episode, and there are {len(self.seeds)} for episodes={self.episodes}"
             )
+        if self.score_range and not self.score_range[0] < self.score_range[1]:
+            raise ValueError(f"score_range is a low number and a higher one, got {list(self.score_range)}")
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -148,11 +164,26 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return self.evaluation.behaviour if isinstance(self.algorithm, Novelty) else None
 
     @property
+    def unseen(self) -> Env | None:
+        """What the agent is validated on besides, as training never shows it."""
+        return self.env.unseen(self.evaluation.unseen)
+
+    @property
+    def score_range(self) -> tuple[float, float] | None:
+        """What scores are normalised by, if by anything."""
+        known = self.env.procgen.score_range if self.env.procgen else None
+        return self.evaluation.score_range or known
+
+    @property
     def kind(self) -> str:
         """What the algorithm is called."""
         return str(self.algorithm.__struct_config__.tag)
 
     def __post_init__(self) -> None:
+        try:
+            _ = self.unseen
+        except ValueError as error:
+            raise ValueError(f"evaluation.unseen: {error}") from None
         if is_steady(self.algorithm) and self.policy.normaliser is not None:
             raise ValueError(
                 "algorithm.mode=steady needs policy.normaliser=null: its candidates never share statistics"

@@ -20,7 +20,7 @@ from rookery.envs import arena
 from rookery.errors import RookeryError, UserError
 from rookery.evolution.breeding import is_steady
 from rookery.evolution.flow import flow
-from rookery.evolution.generation import Plan, Progress, absorb, fresh_episodes, judge, plan, score
+from rookery.evolution.generation import Plan, Progress, Score, absorb, fresh_episodes, judge, plan, score
 from rookery.experiment import Experiment, experiment_yaml, load_experiment
 from rookery.observers import events
 from rookery.observers.bus import Bus
@@ -29,6 +29,7 @@ from rookery.observers.progress import progress as screen
 from rookery.observers.tensorboard import TensorBoard
 from rookery.policies import Moments, Policy
 from rookery.ranks import refuse_copies
+from rookery.rollout.evaluate import check_alike
 from rookery.rollout.results import Context, Result, Trial
 from rookery.rollout.shared import SharedEvaluator, Stream
 from rookery.signals import StopRequestedError, StopSignals
@@ -210,12 +211,8 @@ class _Sitting:
         progress = self.progress
         if progress.validated and progress.validated.generation == progress.generation:
             return
-        episodes = self.experiment.evaluation.validation_episodes
-        results = self._evaluate(
-            *fresh_episodes(self.experiment, progress, "validation", progress.generation, episodes)
-        )
-        self._check_failures(None, results)
-        measured = score(progress, results, self.experiment.env.reward_scale)
+        measured, taken = self._measure()
+        unseen, taken_too = self._measure(unseen=True) if self.experiment.unseen else (None, 0)
         judged, best = judge(progress, measured)
         self.best = judged.best
         if not at_end:
@@ -229,10 +226,24 @@ class _Sitting:
                 std=measured.std,
                 episodes=measured.episodes,
                 best=best,
-                taken=sum(result.steps for result in results),
+                taken=taken + taken_too,
+                unseen=unseen.mean if unseen else None,
+                unseen_std=unseen.std if unseen else None,
+                score_range=self.experiment.score_range,
             )
         )
         self._boundary(best=best)
+
+    def _measure(self, unseen: bool = False) -> tuple[Score, int]:
+        """What the champion earns on fresh episodes, and in how many steps."""
+        experiment, progress = self.experiment, self.progress
+        episodes = experiment.evaluation.validation_episodes
+        results = self._evaluate(
+            *fresh_episodes(experiment, progress, "validation", progress.generation, episodes, unseen)
+        )
+        self._check_failures(None, results)
+        measured = score(progress, results, experiment.env.reward_scale)
+        return measured, sum(result.steps for result in results)
 
     def _solved(self) -> bool:
         validated, target = self.progress.validated, self.experiment.stop.score
@@ -298,7 +309,7 @@ class _Sitting:
         shown = screen(
             display,
             name=run.name,
-            env=experiment.env.id,
+            env=experiment.env.name,
             algorithm=experiment.kind,
             stop=experiment.stop,
             past=self.past,
@@ -344,12 +355,16 @@ class _Sitting:
 
 
 def _evaluator(experiment: Experiment) -> SharedEvaluator:
-    return SharedEvaluator(experiment.env, experiment.policy, experiment.engine, experiment.behaviour)
+    env, engine, behaviour = experiment.env, experiment.engine, experiment.behaviour
+    return SharedEvaluator(env, experiment.policy, engine, behaviour, experiment.unseen)
 
 
 def _begin(experiment: Experiment, runs: Path) -> Progress:
     """A run before its first generation."""
-    policy = Policy(experiment.policy, arena(experiment.env).spaces)
+    spaces = arena(experiment.env).spaces
+    policy = Policy(experiment.policy, spaces)
+    if experiment.unseen:
+        check_alike(spaces, arena(experiment.unseen).spaces)
     start, moments = None, Moments.empty(policy.inputs) if experiment.policy.normaliser else None
     if experiment.policy.init_from:
         start, inherited = _inherit(experiment, policy, runs)

@@ -41,7 +41,10 @@ def library() -> Any:
 
 def _bring_qt() -> None:
     """Procgen draws with Qt, and looks for it among the process's libraries: put there what the wheel has."""
-    package = importlib.util.find_spec("PyQt5")
+    try:
+        package = importlib.util.find_spec("PyQt5")
+    except (ImportError, ValueError):  # something keeps it from being imported
+        package = None
     for folder in (package.submodule_search_locations or ()) if package else ():
         for name in _QT:  # each needs those before
             for path in sorted(Path(folder, "Qt5", "lib").glob(f"{name}.so.*")):
@@ -65,13 +68,13 @@ class EnvPoolArena:
             self.options["max_episode_steps"] = spec.max_steps * spec.action_repeat
         probe = self._make([0], 1)
         if probe.config["max_num_players"] > 1:
-            raise UserError(f"{spec.id} has several players; a policy here plays alone")
+            raise UserError(f"{spec.name} has several players; a policy here plays alone")
         self.limit = self.options.get("max_episode_steps") if _is(probe, "procgen") else None
-        self.pays_resets = _is(probe, "mujoco.mujoco_dmc")
+        self.pays_resets = _is(probe, "mujoco.mujoco_dmc") or _is(probe, "mujoco.robotics")
         fields = [key.removeprefix(_INFO) for key in probe._state_keys if key.startswith(_INFO)]
         if info is not None and info not in fields:
             raise UserError(
-                f"evaluation.behaviour=info:{info}: {spec.id} has no such field.{did_you_mean(info, fields)} "
+                f"evaluation.behaviour=info:{info}: {spec.name} has no such field.{did_you_mean(info, fields)} "
                 f"It has: {', '.join(sorted(fields))}"
             )
         with warnings.catch_warnings():
@@ -82,7 +85,7 @@ class EnvPoolArena:
     def _make(self, seeds: Sequence[int], threads: int, **options: Any) -> Any:
         try:
             return library().make(
-                self.spec.id,
+                self.spec.name,
                 "gymnasium",
                 num_envs=len(seeds),
                 num_threads=threads,
@@ -91,12 +94,16 @@ class EnvPoolArena:
                 **options,
             )
         except (AssertionError, ImportError, RuntimeError, TypeError, ValueError, KeyError) as error:
+            if "Qt 5" in str(error):
+                raise UserError(
+                    f"{self.spec.name} is drawn with Qt 5, which is missing here: pip install 'rookery[procgen]'"
+                ) from error
             reason = " ".join(str(error).split()) or type(error).__name__
-            raise UserError(f"EnvPool cannot make {self.spec.id}: {reason}") from error
+            raise UserError(f"EnvPool cannot make {self.spec.name}: {reason}") from error
 
     def batch(self, seeds: Sequence[int], threads: int = 1, render: bool = False) -> BatchedEnv:
         if render:
-            _check_rendering(self.spec.id)
+            _check_rendering(self.spec.name)
         pool = self._make(seeds, threads, **({"render_mode": "rgb_array"} if render else {}))
         if self.limit is not None:
             return LimitedBatch(pool, self.view, self.info, self.limit)
@@ -153,7 +160,7 @@ class EnvPoolBatch:
 
 
 class UnpaidBatch(EnvPoolBatch):
-    """A pool of DeepMind's suite, which gives a reward with a reset as well: it is not passed on."""
+    """A pool of DeepMind's suite or of Meta-World, which give a reward with a reset as well: it is kept back."""
 
     def _step(self, state: Any) -> Step:
         step = super()._step(state)

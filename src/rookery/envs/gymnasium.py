@@ -46,7 +46,7 @@ class GymnasiumArena:
         try:
             env = self.make(**self.spec.options, **options)
         except Exception as error:
-            raise UserError(f"cannot make {self.spec.id}: {type(error).__name__}: {_line(error)}") from error
+            raise UserError(f"cannot make {self.spec.name}: {type(error).__name__}: {_line(error)}") from error
         if limit is not None and not self.registered:
             env = gymnasium.wrappers.TimeLimit(env, limit)
         return env
@@ -185,11 +185,11 @@ class GymnasiumBatch:
 
 def _maker(spec: Env) -> tuple[Maker, bool]:
     """How to make it, and whether Gymnasium's registry does so."""
-    if ":" in spec.id:
-        return _imported(spec.id)
-    if spec.id not in gymnasium.registry:
-        raise UserError(f"unknown environment '{spec.id}'.{did_you_mean(spec.id, known_ids())}")
-    return lambda **options: gymnasium.make(spec.id, **options), True
+    if ":" in spec.name:
+        return _imported(spec.name)
+    if spec.name not in gymnasium.registry:
+        raise UserError(f"unknown environment '{spec.name}'.{did_you_mean(spec.name, known_ids())}")
+    return lambda **options: gymnasium.make(spec.name, **options), True
 
 
 def _imported(path: str) -> tuple[Maker, bool]:

@@ -90,10 +90,10 @@ class SyntheticArena:
     """One function in so many dimensions."""
 
     def __init__(self, spec: Env) -> None:
-        name = spec.id.removeprefix(PREFIX)
+        name = spec.name.removeprefix(PREFIX)
         if name not in FUNCTIONS:
-            hint = did_you_mean(spec.id, known_ids()) or f" There are {', '.join(sorted(known_ids()))}."
-            raise UserError(f"unknown environment '{spec.id}'.{hint}")
+            hint = did_you_mean(spec.name, known_ids()) or f" There are {', '.join(sorted(known_ids()))}."
+            raise UserError(f"unknown environment '{spec.name}'.{hint}")
         self.function = FUNCTIONS[name]
         self.options = _options(spec)
         size = self.options.dimensions
@@ -162,10 +162,10 @@ class SyntheticBatch:
 def _options(spec: Env) -> Options:
     if unknown := [name for name in spec.options if name not in Options.__struct_fields__]:
         hint = did_you_mean(unknown[0], Options.__struct_fields__) or " There are dimensions and noise."
-        raise UserError(f"env.options: {spec.id} has no option '{unknown[0]}'.{hint}")
+        raise UserError(f"env.options: {spec.name} has no option '{unknown[0]}'.{hint}")
     if spec.hide:
-        raise UserError(f"env.hide: {spec.id} shows nothing that could be hidden")
+        raise UserError(f"env.hide: {spec.name} shows nothing that could be hidden")
     try:
         return msgspec.convert(spec.options, Options)
     except msgspec.ValidationError as error:
-        raise UserError(f"env.options of {spec.id}: {' '.join(str(error).split())}") from None
+        raise UserError(f"env.options of {spec.name}: {' '.join(str(error).split())}") from None

@@ -115,14 +115,15 @@ def champion(experiment: Experiment, progress: Progress, population: int) -> lis
 
 
 def fresh_episodes(
-    experiment: Experiment, progress: Progress, purpose: str, number: int, episodes: int
+    experiment: Experiment, progress: Progress, purpose: str, number: int, episodes: int, unseen: bool = False
 ) -> tuple[Context, list[Trial]]:
-    """The champion, as it would be deployed, on episodes that no other purpose uses."""
+    """The champion, as it would be deployed, on episodes that no other purpose uses; where training never is."""
     deployed = Candidate(CHAMPION, experiment.strategy.champion(progress.strategy))
     seeds = streams.seeds(experiment.seed, purpose, number, 0, episodes)
     # Several trials rather than one: an evaluator divides its work by trials.
     parts = next(n for n in range(min(_PARTS, episodes), episodes + 1) if episodes % n == 0)
-    return surroundings(experiment, progress), [Trial(deployed, seeds[part::parts]) for part in range(parts)]
+    trials = [Trial(deployed, seeds[part::parts], unseen=unseen) for part in range(parts)]
+    return surroundings(experiment, progress), trials
 
 
 def score(progress: Progress, results: Sequence[Result], reward_scale: float) -> Score:

@@ -22,8 +22,21 @@ _AHEAD = 2  # calls of a stream for each worker
 class SharedEvaluator:
     """What `Evaluator` does, done by many. Which worker does what is not to be seen in any bit of the results."""
 
-    def __init__(self, env: Env, network: PolicySpec, engine: EngineSpec, behaviour: str | None = None) -> None:
-        arguments = {"env": env, "network": network, "threads": engine.worker_threads, "behaviour": behaviour}
+    def __init__(
+        self,
+        env: Env,
+        network: PolicySpec,
+        engine: EngineSpec,
+        behaviour: str | None = None,
+        unseen: Env | None = None,
+    ) -> None:
+        arguments = {
+            "env": env,
+            "network": network,
+            "threads": engine.worker_threads,
+            "behaviour": behaviour,
+            "unseen": unseen,
+        }
         actor = ActorSpec("rookery.rollout.evaluate:Evaluator", arguments)
         self.fleet = Fleet(actor, engine, timeout=None if isinstance(engine, Inline) else engine.deadline)
         try:

@@ -135,6 +135,7 @@ class Plain:
             f"generation {event.generation:>5}",
             f"score {number(event.score) if event.score is not None else 'none':>7}",
             f"best {number(best.score) if best else 'none':>7}",
+            *([f"unseen {number(best.unseen):>7}"] if best and best.unseen is not None else []),
             f"steps {compact(event.steps):>6}",
             f"time {duration(event.seconds):>7}",
             f"left {duration(left) if left is not None else 'unknown':>7}",

@@ -29,7 +29,7 @@ _LEGEND_WIDTH = 105
 # Okabe and Ito's colours, which also colour-blind readers tell apart, without the yellow that paper swallows.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _DASHES = ("-", "--", ":")
-_UNSEEN: Any = {"linestyle": (0, (4, 2)), "marker": "o", "markersize": 3.5, "markerfacecolor": "white"}
+_UNSEEN = (0, (3, 1.5))
 _INK = "#333333"
 _STYLE: Any = {
     "font.family": "sans-serif",
@@ -249,7 +249,18 @@ class _Pen:
         grid = np.unique(np.concatenate([places for places, _ in curves]))
         with_ends = [np.interp(grid, *curve, left=math.nan, right=math.nan) for curve in curves]
         mean = np.nanmean(with_ends, axis=0)
-        self.axes.plot(grid, mean, color=colour, linewidth=1.4, zorder=4, **_UNSEEN)
+        self.axes.plot(
+            grid,
+            mean,
+            color=colour,
+            linestyle=_UNSEEN,
+            linewidth=1.4,
+            marker="o",
+            markersize=3.5,
+            markerfacecolor="white",
+            markevery=max(1, len(grid) // 20),
+            zorder=4,
+        )
         self.shown += _finite_ones(mean)
         self.keys["validated on unseen"] = _dashes()
 
@@ -313,7 +324,7 @@ def _dashes() -> Artist:
     """A legend entry for validations on what training never shows."""
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], color="#888888", **_UNSEEN)
+    return Line2D([], [], linestyle=_UNSEEN, linewidth=1.4, color="#888888")
 
 
 def _finite_ones(values: Floats) -> list[float]:

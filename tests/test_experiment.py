@@ -24,6 +24,7 @@ from rookery.experiment import (
 from rookery.policies import LSTM, MLP
 from rookery.settings import Range, to_yaml
 
+NO_ID = "id is missing: an EnvPool or Gymnasium id, synthetic:NAME, or my_package.module:Class"
 NO_DASK = "engine.type: there is no type 'dask'; the types are inline, process, ray, mpi"
 
 
@@ -112,7 +113,8 @@ def test_sources_that_do_not_exist(source: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("seed: 1", "env.id is missing: an EnvPool or Gymnasium id, synthetic:NAME, or my_package.module:Class"),
+        ("seed: 1", f"env.{NO_ID}; null where env.procgen says it"),
+        ("env: {max_steps: 3}", f"env: {NO_ID}; or procgen.game, a game of Procgen"),
         ("env: {id: X}\nalgorithm: {sigma: 0}", "algorithm.sigma: expected a number > 0, got 0"),
         ("env: {id: X}\nalgoritm: es", "unknown setting 'algoritm'. Did you mean 'algorithm'?"),
         (

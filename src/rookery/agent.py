@@ -16,6 +16,7 @@ from rookery.evolution.generation import Progress, fresh_episodes
 from rookery.experiment import Experiment, load_experiment
 from rookery.fleet.specs import cores
 from rookery.genome_text import from_text, to_text
+from rookery.observers.events import normalise
 from rookery.policies import Policy
 from rookery.rollout.evaluate import Evaluator
 from rookery.rollout.lane import Lane
@@ -23,7 +24,11 @@ from rookery.store.directory import RunDirectory
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What an agent earned on fresh episodes, in the environment's own rewards."""
+    """What an agent earned on fresh episodes, in the environment's own rewards.
+
+    `normalised` is the mean as a share of the range of scores, where there is one; `unseen` says whether this was
+    played in what training never shows.
+    """
 
     run: str
     checkpoint: int
@@ -36,6 +41,8 @@ class Report(msgspec.Struct, frozen=True):
     mean_length: float
     seeds: tuple[int, ...]
     returns: tuple[float, ...]
+    unseen: bool = False
+    normalised: float | None = None
 
 
 class Agent:
@@ -61,9 +68,9 @@ class Agent:
     def policy(self) -> Policy:
         return self.evaluator.policy
 
-    def evaluate(self, episodes: int, number: int = 0) -> Report:
+    def evaluate(self, episodes: int, number: int = 0, unseen: bool = False) -> Report:
         """Act as deployed on fresh episodes; another `number` gives other ones."""
-        context, trials = fresh_episodes(self.experiment, self.progress, "evaluate", number, episodes)
+        context, trials = fresh_episodes(self.experiment, self.progress, "evaluate", number, episodes, unseen)
         with threadpool_limits(1):
             results = self.evaluator.evaluate(context, trials)
         for result in results:
@@ -75,10 +82,11 @@ class Agent:
             for row in zip(trial.seeds, result.returns, result.lengths, strict=True)
         ]
         seeds, returns, lengths = zip(*rows, strict=True)
+        mean, score_range = float(np.mean(returns)), self.experiment.score_range
         return Report(
             run=self.name,
             checkpoint=self.progress.generation,
-            mean=float(np.mean(returns)),
+            mean=mean,
             std=float(np.std(returns)),
             min=min(returns),
             median=float(np.median(returns)),
@@ -87,6 +95,8 @@ class Agent:
             mean_length=float(np.mean(lengths)),
             seeds=seeds,
             returns=returns,
+            unseen=unseen,
+            normalised=normalise(mean, score_range) if score_range else None,
         )
 
     def frames(self, episodes: int, number: int = 0) -> Iterator[NDArray[np.uint8]]:
@@ -134,4 +144,4 @@ def describe_genome(directory: RunDirectory) -> tuple[str | None, str]:
 
 def make_evaluator(experiment: Experiment) -> Evaluator:
     """What evaluates this experiment's agents in this process, whatever its engine is."""
-    return Evaluator(experiment.env, experiment.policy, cores())
+    return Evaluator(experiment.env, experiment.policy, cores(), unseen=experiment.unseen)

@@ -118,6 +118,7 @@ def evaluate(
     episodes: Annotated[int, typer.Option(min=1, help="Fresh episodes.")] = 100,
     checkpoint: Which = "best",
     number: Annotated[int, typer.Option("--seed", min=0, help="Another number draws other episodes.")] = 0,
+    unseen: Annotated[bool, typer.Option("--unseen", help="On what training never shows.")] = False,
     trust: Trust = False,
     runs: Runs = RUNS,
     as_json: AsJson = False,
@@ -125,12 +126,14 @@ def evaluate(
     """Measure a run's agent, or that of a genome, on fresh episodes."""
     from rookery.agent import find_agent
 
-    report = find_agent(runs, run, genome, checkpoint, trust).evaluate(episodes, number)
+    report = find_agent(runs, run, genome, checkpoint, trust).evaluate(episodes, number, unseen)
     if as_json:
         _print_json(report)
         return
-    score = f"{report.mean:.2f} ± {report.std:.2f} over {episodes} fresh episodes"
-    print(f"{report.run}, generation {report.checkpoint}: {score}")
+    kind = "unseen" if unseen else "fresh"
+    score = f"{report.mean:.2f} ± {report.std:.2f} over {episodes} {kind} episodes"
+    share = "" if report.normalised is None else f", normalised {report.normalised:.3f}"
+    print(f"{report.run}, generation {report.checkpoint}: {score}{share}")
     spread = f"min {report.min:.2f}, median {report.median:.2f}, max {report.max:.2f}"
     print(f"{spread}; {report.mean_length:.0f} steps each")
 

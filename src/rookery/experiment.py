@@ -15,6 +15,7 @@ from rookery.envs.spec import Env
 from rookery.errors import UserError, did_you_mean
 from rookery.evolution import ES, Novelty, Searcher
 from rookery.evolution.breeding import is_steady
+from rookery.evolution.pbt import PBT
 from rookery.evolution.strategy import AnySource, AnyStrategy
 from rookery.fleet.specs import EngineSpec, Inline
 from rookery.learning import PPO
@@ -38,7 +39,7 @@ from rookery.settings.tree import ABSENT, lookup, place
 _GENES = "genes are written as ranges in place of a value, such as lr='{low: 1e-4, high: 1e-2, scale: log}'"
 _GENE_PARTS = ("env", "policy", "algorithm")
 
-Algorithm = Searcher | PPO
+Algorithm = Searcher | PPO | PBT
 
 _Positive = Annotated[int, Meta(gt=0)]
 _Seconds = Annotated[float, Meta(gt=0)]
@@ -100,6 +101,20 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ),
     ] = 20
     validation_episodes: Annotated[int, Meta(ge=1, description="episodes of a validation")] = 100
+    unseen: Annotated[
+        dict[str, Any] | None,
+        Meta(
+            description="options of the environment that are others in a second validation, on what training "
+            "never shows; null = for Procgen with num_levels, all levels behind those; {} = no such validation"
+        ),
+    ] = None
+    score_range: Annotated[
+        tuple[float, float] | None,
+        Meta(
+            description="low and high: scores are also shown as (score - low) / (high - low); "
+            "null = for Procgen, what its paper has; otherwise not"
+        ),
+    ] = None
     on_error: Annotated[
         Literal["worst", "stop"],
         Meta(description="an episode that fails: worst = counts as the worst fitness; stop = ends the run"),
@@ -112,6 +127,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise ValueError(
                 f"seeds are one per episode, and there are {len(self.seeds)} for episodes={self.episodes}"
             )
+        if self.score_range and not self.score_range[0] < self.score_range[1]:
+            raise ValueError(f"score_range is a low number and a higher one, got {list(self.score_range)}")
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -148,7 +165,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def strategy(self) -> AnyStrategy:
         """The algorithm of a run that evolves, as what all of them are."""
-        assert not isinstance(self.algorithm, PPO)
+        assert not isinstance(self.algorithm, PPO | PBT)
         return self.algorithm
 
     @property
@@ -157,11 +174,26 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return self.evaluation.behaviour if isinstance(self.algorithm, Novelty) else None
 
     @property
+    def unseen(self) -> Env | None:
+        """What the agent is validated on besides, as training never shows it."""
+        return self.env.unseen(self.evaluation.unseen)
+
+    @property
+    def score_range(self) -> tuple[float, float] | None:
+        """What scores are normalised by, if by anything."""
+        known = self.env.procgen.score_range if self.env.procgen else None
+        return self.evaluation.score_range or known
+
+    @property
     def kind(self) -> str:
         """What the algorithm is called."""
         return str(self.algorithm.__struct_config__.tag)
 
     def __post_init__(self) -> None:
+        try:
+            _ = self.unseen
+        except ValueError as error:
+            raise ValueError(f"evaluation.unseen: {error}") from None
         if is_steady(self.algorithm) and self.policy.normaliser is not None:
             raise ValueError(
                 "algorithm.mode=steady needs policy.normaliser=null: its candidates never share statistics"

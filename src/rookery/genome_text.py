@@ -78,9 +78,9 @@ def from_text(text: str, trusted: bool = False) -> tuple[Experiment, Progress]:
     tree = complete(Experiment, carried.settings)
     tree["seed"] = carried.seed
     experiment = replace(build(Experiment, tree), algorithm=RandomSearch())
-    if ":" in experiment.env.id and not trusted:
+    if ":" in experiment.env.name and not trusted:
         raise UserError(
-            f"this genome plays {experiment.env.id}, which is code on this machine that a stranger's text may "
+            f"this genome plays {experiment.env.name}, which is code on this machine that a stranger's text may "
             "misuse: if you know what it does, add --trust"
         )
     generations, indices = np.cumsum(_whole(carried.steps)).tolist(), _whole(carried.indices).tolist()

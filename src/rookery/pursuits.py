@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rookery.errors import UserError
 from rookery.evolution.generation import Progress
+from rookery.evolution.pbt import PBT
 from rookery.experiment import Experiment
 from rookery.learning.ppo import PPO, Actor
+from rookery.observers.events import Told
 from rookery.rollout.shared import SharedEvaluator
 
 
@@ -32,6 +36,7 @@ class Round(NamedTuple):
     hopeless: bool
     times: dict[str, float]
     after: Callable[[Progress], Progress]
+    told: Sequence[Told] = ()
 
 
 class Pursuit(Protocol):
@@ -48,10 +53,16 @@ class Pursuit(Protocol):
 
 def pursue(experiment: Experiment) -> Pursuit:
     """What an experiment's algorithm asks for."""
+    if isinstance(experiment.algorithm, PPO | PBT) and find_spec("jax") is None:
+        raise UserError(f"algorithm.type={experiment.kind} needs JAX: pip install 'rookery[learn]'")
     if isinstance(experiment.algorithm, PPO):
         from rookery.learning.learning import Learning
 
         return Learning(experiment, experiment.algorithm)
+    if isinstance(experiment.algorithm, PBT):
+        from rookery.evolution.rearing import Rearing
+
+        return Rearing(experiment, experiment.algorithm)
     from rookery.evolution.evolving import Evolving
 
     return Evolving(experiment)

@@ -16,7 +16,8 @@ from rookery import __version__
 from rookery.agent import load_agent
 from rookery.envs import arena
 from rookery.errors import RookeryError, UserError
-from rookery.evolution.generation import Progress, fresh_episodes, judge, score
+from rookery.evolution.generation import Progress, Score, fresh_episodes, judge, score
+from rookery.evolution.pbt import PBT
 from rookery.experiment import Experiment, experiment_yaml, load_experiment
 from rookery.learning.ppo import Actor
 from rookery.observers import events
@@ -27,6 +28,7 @@ from rookery.observers.tensorboard import TensorBoard
 from rookery.policies import Policy
 from rookery.pursuits import Pursuit, Round, pursue
 from rookery.ranks import refuse_copies
+from rookery.rollout.evaluate import check_alike
 from rookery.rollout.results import Context, Result, Trial
 from rookery.signals import StopRequestedError, StopSignals
 from rookery.store.directory import RunDirectory
@@ -46,6 +48,8 @@ def start(experiment: Experiment, runs: Path, name: str | None, stem: str, displ
     with threadpool_limits(1):
         if experiment.engine.serve():
             return 0
+        if experiment.unseen:
+            check_alike(arena(experiment.env).spaces, arena(experiment.unseen).spaces)
         inherited = _inherit(experiment, runs) if experiment.policy.init_from else None
         with closing(pursue(experiment)) as pursuit:
             progress = pursuit.begin(inherited)
@@ -190,13 +194,8 @@ class _Sitting:
         progress = self.progress
         if progress.validated and progress.validated.generation == progress.generation:
             return
-        episodes = self.experiment.evaluation.validation_episodes
-        results = self._evaluate(
-            *fresh_episodes(self.experiment, progress, "validation", progress.generation, episodes)
-        )
-        errors = [result.error for result in results if result.error]
-        self._check_failures(errors, len(errors) == len(results), "the validation")
-        measured = score(progress, results, self.experiment.env.reward_scale)
+        measured, taken = self._measure()
+        unseen, taken_too = self._measure(unseen=True) if self.experiment.unseen else (None, 0)
         judged, best = judge(progress, measured)
         self.best = judged.best
         if not at_end:
@@ -210,10 +209,25 @@ class _Sitting:
                 std=measured.std,
                 episodes=measured.episodes,
                 best=best,
-                taken=sum(result.steps for result in results),
+                taken=taken + taken_too,
+                unseen=unseen.mean if unseen else None,
+                unseen_std=unseen.std if unseen else None,
+                score_range=self.experiment.score_range,
             )
         )
         self._boundary(best=best)
+
+    def _measure(self, unseen: bool = False) -> tuple[Score, int]:
+        """What the champion earns on fresh episodes, and in how many steps."""
+        experiment, progress = self.experiment, self.progress
+        episodes = experiment.evaluation.validation_episodes
+        results = self._evaluate(
+            *fresh_episodes(experiment, progress, "validation", progress.generation, episodes, unseen)
+        )
+        errors = [result.error for result in results if result.error]
+        self._check_failures(errors, len(errors) == len(results), "the validation")
+        measured = score(progress, results, experiment.env.reward_scale)
+        return measured, sum(result.steps for result in results)
 
     def _solved(self) -> bool:
         validated, target = self.progress.validated, self.experiment.stop.score
@@ -233,6 +247,9 @@ class _Sitting:
         self._notice(f"{failures[0]}{more}: counted as the worst of {batch}")
 
     def _report(self, made: Round) -> None:
+        where = {**self._now(), "generation": self.progress.generation, "steps": self.progress.steps}
+        for kind, fields in made.told:
+            self.bus.publish(kind(**where, **fields))
         self.bus.publish(
             events.Generation(
                 **self._now(),
@@ -260,7 +277,7 @@ class _Sitting:
         shown = screen(
             display,
             name=run.name,
-            env=experiment.env.id,
+            env=experiment.env.name,
             algorithm=experiment.kind,
             stop=experiment.stop,
             past=self.past,
@@ -320,7 +337,7 @@ def _inherit(experiment: Experiment, runs: Path) -> Actor:
 
 
 def _refuse_genes(experiment: Experiment) -> None:
-    if experiment.genes:
+    if experiment.genes and not isinstance(experiment.algorithm, PBT):
         name = next(iter(experiment.genes))
         raise UserError(
             f"{name} is a range, and algorithm.type={experiment.kind} varies no hyperparameters: give it one value"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +141,59 @@ def test_who_else_is_stepped_and_when_makes_no_difference(name: str, arenas: Cal
     apart = play(place, seeds, groups=[[3, 1], [0], [2]])
     for one, other in zip(together, apart, strict=True):
         assert bits(one) == bits(other)
+
+
+def play_on(
+    place: Arena, seeds: list[int], steps: int = 40, groups: Sequence[Sequence[int]] | None = None
+) -> tuple[list[Episode], int]:
+    """What each environment did over several episodes, stepped in groups, and how many of them ended."""
+    batch = place.batch(seeds, 2)
+    batch.reset()
+    rows: list[Episode] = [[(seen.copy(),)] for seen in batch.receive().observations]
+    ended, over = 0, np.zeros(len(seeds), np.bool_)
+    for clock in range(steps):
+        for group in groups or [range(len(seeds))]:
+            ids = np.array(group, np.int32)
+            batch.send(actions(place.spaces, clock, ids), ids)
+            step = batch.receive()
+            assert step.ids.tolist() == ids.tolist()
+            now = step.terminated | step.truncated
+            assert not now[over[ids]].any()
+            assert not step.rewards[over[ids]].any()
+            over[ids] = now
+            ended += int(now.sum())
+            for env, row in zip(ids.tolist(), zip(*step[1:5], strict=True), strict=True):
+                rows[env].append((row[0].copy(), *row[1:]))
+    batch.close()
+    return rows, ended
+
+
+@every_kind
+def test_episode_follows_episode_the_same_whoever_else_is_stepped(name: str) -> None:
+    place, seeds = arena(replace(KINDS[name], max_steps=9)), [5, 6, 7]
+    together, ended = play_on(place, seeds)
+    assert ended >= 3 * 4
+    apart, _ = play_on(place, seeds, groups=[[2], [0, 1]])
+    alone, _ = play_on(place, [5])
+    for one, other in zip(together + together[:1], apart + alone, strict=True):
+        assert bits(one) == bits(other)
+
+
+@pytest.mark.parametrize("name", ["envpool cartpole", "envpool lunar lander", "envpool bigfish", "own maze"])
+@pytest.mark.parametrize("limit", [None, 17])
+def test_episodes_that_end_at_different_times_do_not_meddle(name: str, limit: int | None) -> None:
+    place = arena(replace(KINDS[name], max_steps=limit, action_repeat=3 if limit else 1))
+    together, ended = play_on(place, [1, 2, 3, 4], 200)
+    assert ended >= 4
+    apart, _ = play_on(place, [1, 2, 3, 4], 200, groups=[[3, 1], [0, 2]])
+    assert [bits(one) for one in together] == [bits(one) for one in apart]
+
+
+@pytest.mark.parametrize("name", ["envpool cartpole", "envpool bigfish", "gymnasium cartpole", "own maze"])
+@pytest.mark.parametrize("repeat", [1, 3])
+def test_the_step_after_an_episode_is_none_of_the_next(name: str, repeat: int) -> None:
+    batch = begun(replace(KINDS[name], max_steps=2, action_repeat=repeat), [4, 5])
+    assert [bool(go(batch, 0).truncated[0]) for _ in range(9)] == [False, True, False] * 3
 
 
 @pytest.mark.parametrize("name", [name for name in KINDS if not name.startswith("synthetic")])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -135,6 +136,20 @@ FULL: list[Event] = [
     validated(80),
     Checkpointed(time=80, seconds=80, generation=80, path="runs/lander-1/checkpoints/80"),
 ]
+
+
+def test_what_was_earned_on_the_unseen_is_shown_on_every_screen() -> None:
+    found = replace(validated(80), unseen=96.25, unseen_std=20.5, score_range=(0.5, 200.5))
+    events = [started(), generation(79), found, generation(80)]
+    text = "\n".join(drawn(status_after(*events)))
+    assert "180.5 ± 12.25 over 100 episodes  unseen 96.25" in text
+    assert "normalised  0.900, unseen 0.479" in text
+    result = (
+        "score 180.5 ± 12.25 over 100 episodes, normalised 0.900; unseen 96.25 ± 20.5, normalised 0.479; 80 gen"
+    )
+    for mode in ("plain", "quiet"):
+        assert result in shown(mode, [*events, ended(80)], width=250)[0]
+    assert "best   180.5  unseen   96.25  steps" in shown("plain", events, width=120)[0]
 
 
 def test_the_panel_shows_what_a_user_asks_for() -> None:

@@ -47,26 +47,27 @@ def make(spec: Env, seeds: Sequence[int], threads: int = 1, render: bool = False
 
 
 def _backend(spec: Env, info: str | None) -> Arena:
-    if spec.id.startswith("synthetic:"):
+    spec = spec.by_id
+    if spec.name.startswith("synthetic:"):
         from rookery.envs.synthetic import SyntheticArena
 
         return SyntheticArena(spec)
-    if ":" in spec.id or spec.backend == "gymnasium":
+    if ":" in spec.name or spec.backend == "gymnasium":
         from rookery.envs.gymnasium import GymnasiumArena
 
         return GymnasiumArena(spec, info)
     from rookery.envs import envpool
 
-    if spec.id in envpool.known_ids():
+    if spec.name in envpool.known_ids():
         return envpool.EnvPoolArena(spec, info)
     known = known_ids()
-    if spec.backend == "auto" and spec.id in known["gymnasium"]:
+    if spec.backend == "auto" and spec.name in known["gymnasium"]:
         from rookery.envs.gymnasium import GymnasiumArena
 
         return GymnasiumArena(spec, info)
     names = known["envpool"] if spec.backend == "envpool" else frozenset().union(*known.values())
     raise UserError(
-        f"unknown environment '{spec.id}'.{did_you_mean(spec.id, names)} "
+        f"unknown environment '{spec.name}'.{did_you_mean(spec.name, names)} "
         "`rookery envs` lists them; your own is my_package.module:Class"
     )
 

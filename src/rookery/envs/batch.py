@@ -31,9 +31,12 @@ class Step(NamedTuple):
 class BatchedEnv(Protocol):
     """Environments 0..n-1, each made for one seed.
 
-    `reset` starts all their episodes, `send` a step of some of them; `receive` waits for what they show.
+    `reset` starts all their episodes, `send` a step of some of them; `receive` waits for what they show, in the
+    order of the ids that were sent.
 
-    After its episode has ended, an environment must not be stepped again.
+    A step sent to an environment whose episode has ended, or which has failed, starts its next episode: the action
+    is ignored, the reward is 0, nothing is terminated or truncated, and the observation is the episode's first.
+    What the episodes of an environment are depends on its seed and its actions alone.
     """
 
     def reset(self) -> None: ...

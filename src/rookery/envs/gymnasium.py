@@ -18,6 +18,7 @@ from rookery.envs.view import View, action_space
 from rookery.errors import RookeryError, UserError, did_you_mean
 
 Maker = Callable[..., Any]
+Outcome = tuple[Any, float, bool, bool]  # observation, reward, terminated, truncated
 
 
 def known_ids() -> frozenset[str]:
@@ -45,7 +46,7 @@ class GymnasiumArena:
         try:
             env = self.make(**self.spec.options, **options)
         except Exception as error:
-            raise UserError(f"cannot make {self.spec.id}: {type(error).__name__}: {_line(error)}") from error
+            raise UserError(f"cannot make {self.spec.name}: {type(error).__name__}: {_line(error)}") from error
         if limit is not None and not self.registered:
             env = gymnasium.wrappers.TimeLimit(env, limit)
         return env
@@ -89,13 +90,18 @@ class GymnasiumBatch:
         self.sent: tuple[NDArray[Any] | None, Ids] | None = None
         self.last: dict[int, Any] = {}
         self.broken: set[int] = set()
+        self.unseeded = set(range(len(instances)))
+        self.ended: set[int] = set()  # whose next step starts an episode
 
     def reset(self) -> None:
         self.sent = None, np.arange(len(self.instances), dtype=np.int32)
 
-    def _reset(self, env: int) -> tuple[Any, float, bool, bool]:
-        observation, _ = self.instances[env].reset(seed=self.seeds[env])
+    def _reset(self, env: int) -> Outcome:
+        """Start an episode: the first from the seed, others from the random state that the last one left."""
+        observation, _ = self.instances[env].reset(seed=self.seeds[env] if env in self.unseeded else None)
         _check(self.shown, observation)
+        self.unseeded.discard(env)
+        self.told.pop(env, None)
         return observation, 0.0, False, False
 
     def send(self, actions: NDArray[Any], ids: Ids) -> None:
@@ -110,7 +116,9 @@ class GymnasiumBatch:
         rows = zip(ids.tolist(), actions, strict=True)
         return self._collect(ids, [self._try(i, self._step, action) for i, action in rows])
 
-    def _step(self, env: int, action: NDArray[Any]) -> tuple[Any, float, bool, bool]:
+    def _step(self, env: int, action: NDArray[Any]) -> Outcome:
+        if env in self.ended:
+            return self._reset(env)
         observation, reward, terminated, truncated, info = self.instances[env].step(_native(self.space, action))
         _check(self.shown, observation)
         if self.info is not None:
@@ -119,16 +127,18 @@ class GymnasiumBatch:
             self.told[env] = np.asarray(info[self.info])
         return observation, float(reward), bool(terminated), bool(truncated)
 
-    def _try(self, env: int, call: Callable[..., tuple[Any, float, bool, bool]], *arguments: Any) -> Any:
+    def _try(self, env: int, call: Callable[..., Outcome], *arguments: Any) -> Outcome | str:
         try:
             result = call(env, *arguments)
         except Exception as error:  # noqa: BLE001  (a user's environment may raise anything)
             self.broken.add(env)
+            self.ended.add(env)
             return f"{type(error).__name__}: {_line(error)}"
-        self.last[env] = result[0]
+        self.last[env], _, terminated, truncated = result
+        (self.ended.add if terminated or truncated else self.ended.discard)(env)
         return result
 
-    def _collect(self, ids: Ids, outcomes: list[Any]) -> Step:
+    def _collect(self, ids: Ids, outcomes: list[Outcome | str]) -> Step:
         failures = {i: text for i, text in zip(ids.tolist(), outcomes, strict=True) if isinstance(text, str)}
         blank = (self._blank(), 0.0, False, False)
         rows = [blank if isinstance(outcome, str) else outcome for outcome in outcomes]
@@ -175,11 +185,11 @@ class GymnasiumBatch:
 
 def _maker(spec: Env) -> tuple[Maker, bool]:
     """How to make it, and whether Gymnasium's registry does so."""
-    if ":" in spec.id:
-        return _imported(spec.id)
-    if spec.id not in gymnasium.registry:
-        raise UserError(f"unknown environment '{spec.id}'.{did_you_mean(spec.id, known_ids())}")
-    return lambda **options: gymnasium.make(spec.id, **options), True
+    if ":" in spec.name:
+        return _imported(spec.name)
+    if spec.name not in gymnasium.registry:
+        raise UserError(f"unknown environment '{spec.name}'.{did_you_mean(spec.name, known_ids())}")
+    return lambda **options: gymnasium.make(spec.name, **options), True
 
 
 def _imported(path: str) -> tuple[Maker, bool]:

@@ -90,10 +90,10 @@ class SyntheticArena:
     """One function in so many dimensions."""
 
     def __init__(self, spec: Env) -> None:
-        name = spec.id.removeprefix(PREFIX)
+        name = spec.name.removeprefix(PREFIX)
         if name not in FUNCTIONS:
-            hint = did_you_mean(spec.id, known_ids()) or f" There are {', '.join(sorted(known_ids()))}."
-            raise UserError(f"unknown environment '{spec.id}'.{hint}")
+            hint = did_you_mean(spec.name, known_ids()) or f" There are {', '.join(sorted(known_ids()))}."
+            raise UserError(f"unknown environment '{spec.name}'.{hint}")
         self.function = FUNCTIONS[name]
         self.options = _options(spec)
         size = self.options.dimensions
@@ -116,10 +116,13 @@ class SyntheticBatch:
     def __init__(self, arena: SyntheticArena, seeds: Sequence[int]) -> None:
         self.arena = arena
         self.seeds = list(seeds)
+        self.episode = np.zeros(len(self.seeds), np.int64)  # how many an environment has finished
+        self.over = np.zeros(len(self.seeds), np.bool_)  # its next step starts another one
         self.sent: tuple[NDArray[Any] | None, Ids] | None = None
 
     def reset(self) -> None:
         self.sent = None, np.arange(len(self.seeds), dtype=np.int32)
+        self.over[:] = True
 
     def send(self, actions: NDArray[Any], ids: Ids) -> None:
         self.sent = actions, ids
@@ -128,11 +131,13 @@ class SyntheticBatch:
         if self.sent is None:
             raise RuntimeError("receive without reset or send")
         (points, ids), self.sent = self.sent, None
-        count, over = len(ids), points is not None
-        rewards = np.zeros(count, np.float32) if points is None else self._worth(points, ids)
-        return Step(
-            ids, np.zeros((count, 1), np.float32), rewards, np.full(count, over), np.zeros(count, np.bool_)
-        )
+        played, count = ~self.over[ids], len(ids)
+        rewards = np.zeros(count, np.float32)
+        if points is not None and played.any():
+            rewards[played] = self._worth(points[played], ids[played])
+        self.over[ids] = played
+        self.episode[ids] += played
+        return Step(ids, np.zeros((count, 1), np.float32), rewards, played, np.zeros(count, np.bool_))
 
     def _worth(self, points: NDArray[Any], ids: Ids) -> NDArray[np.float32]:
         shifted = np.ascontiguousarray(points, np.float64).reshape(len(ids), -1) - self.arena.best
@@ -142,8 +147,9 @@ class SyntheticBatch:
         return worth.astype(np.float32)
 
     def _draw(self, env: int, point: NDArray[Any]) -> float:
-        """A number that follows from seed and point: candidates that share a seed do not share their noise."""
-        return float(stream(self.seeds[env], "synthetic noise", 0, zlib.crc32(point.tobytes())).standard_normal())
+        """A number that follows from episode and point: candidates that share a seed do not share their noise."""
+        episode, place = int(self.episode[env]), zlib.crc32(point.tobytes())
+        return float(stream(self.seeds[env], "synthetic noise", episode, place).standard_normal())
 
     def render(self, env: int) -> NDArray[np.uint8]:
         del env
@@ -156,10 +162,10 @@ class SyntheticBatch:
 def _options(spec: Env) -> Options:
     if unknown := [name for name in spec.options if name not in Options.__struct_fields__]:
         hint = did_you_mean(unknown[0], Options.__struct_fields__) or " There are dimensions and noise."
-        raise UserError(f"env.options: {spec.id} has no option '{unknown[0]}'.{hint}")
+        raise UserError(f"env.options: {spec.name} has no option '{unknown[0]}'.{hint}")
     if spec.hide:
-        raise UserError(f"env.hide: {spec.id} shows nothing that could be hidden")
+        raise UserError(f"env.hide: {spec.name} shows nothing that could be hidden")
     try:
         return msgspec.convert(spec.options, Options)
     except msgspec.ValidationError as error:
-        raise UserError(f"env.options of {spec.id}: {' '.join(str(error).split())}") from None
+        raise UserError(f"env.options of {spec.name}: {' '.join(str(error).split())}") from None

@@ -25,7 +25,7 @@ class View:
             if not spec.flatten:
                 names = ", ".join(space.spaces)
                 raise UserError(
-                    f"{spec.id} shows a dictionary ({names}), and policies take one array: "
+                    f"{spec.name} shows a dictionary ({names}), and policies take one array: "
                     "env.flatten=true joins its entries into a vector"
                 )
             self.keys = tuple(space.spaces)
@@ -42,7 +42,7 @@ class View:
         elif isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
             whole = Observation((int(np.prod(space.shape)),))
         else:
-            raise UserError(f"{spec.id} shows {space}, which no policy here can take")
+            raise UserError(f"{spec.name} shows {space}, which no policy here can take")
         self.image = whole.is_image
         self.kept = self._kept(whole)
         self.observation = whole if self.kept is None else Observation((len(self.kept),))
@@ -53,7 +53,7 @@ class View:
         outside = [index for index in self.spec.hide if not 0 <= index < whole.size]
         if self.image or outside or len(set(self.spec.hide)) == whole.size:
             raise UserError(
-                f"env.hide: {self.spec.id} shows {whole.size} numbers (0 to {whole.size - 1}), "
+                f"env.hide: {self.spec.name} shows {whole.size} numbers (0 to {whole.size - 1}), "
                 f"and at least one must stay; got {list(self.spec.hide)}"
             )
         return np.setdiff1d(np.arange(whole.size), self.spec.hide)
@@ -83,10 +83,10 @@ def action_space(spec: Env, space: Any) -> Action:
         low = np.where(low < -_UNBOUNDED, -np.inf, low)
         high = np.where(high > _UNBOUNDED, np.inf, high)
         return Continuous(tuple(low.tolist()), tuple(high.tolist()))
-    raise UserError(f"{spec.id} takes actions of the kind {space}, which no policy here can give")
+    raise UserError(f"{spec.name} takes actions of the kind {space}, which no policy here can give")
 
 
 def _vector_size(spec: Env, space: Any) -> int:
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-        raise UserError(f"env.flatten: {spec.id} shows {space}, which cannot be joined into a vector")
+        raise UserError(f"env.flatten: {spec.name} shows {space}, which cannot be joined into a vector")
     return int(np.prod(space.shape)) if space.shape else 1

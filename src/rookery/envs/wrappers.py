@@ -30,10 +30,12 @@ class ActionRepeat:
         self.inner = inner
         self.times = times
         self.sent: NDArray[Any] | None = None
+        self.ended: set[int] = set()  # whose next step starts an episode
         self.render, self.close = inner.render, inner.close
 
     def reset(self) -> None:
         self.sent = None
+        self.ended.clear()
         self.inner.reset()
 
     def send(self, actions: NDArray[Any], ids: Ids) -> None:
@@ -43,12 +45,14 @@ class ActionRepeat:
     def receive(self) -> Step:
         whole = self.inner.receive()
         if self.sent is None:
+            self.ended.update(whole.failures)
             return whole
         rows = {env: row for row, env in enumerate(whole.ids.tolist())}
+        begun = np.array([env in self.ended for env in rows], np.bool_)
         info = None if whole.info is None else np.array(whole.info)
         whole = Step._make([*map(np.array, whole[:5]), dict(whole.failures), info])
         for _ in range(self.times - 1):
-            over = whole.terminated | whole.truncated
+            over = begun | whole.terminated | whole.truncated
             over[[rows[env] for env in whole.failures]] = True
             going = np.flatnonzero(~over)
             if not len(going):
@@ -63,4 +67,7 @@ class ActionRepeat:
             whole.failures.update(part.failures)
             if whole.info is not None and part.info is not None:
                 whole.info[at] = part.info
+        over = whole.terminated | whole.truncated
+        self.ended.difference_update(rows)
+        self.ended.update(whole.ids[over].tolist(), whole.failures)
         return whole

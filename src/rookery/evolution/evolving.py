@@ -24,7 +24,11 @@ class Evolving:
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
         self.evaluator = SharedEvaluator(
-            experiment.env, experiment.policy, experiment.engine, experiment.behaviour
+            experiment.env,
+            experiment.policy,
+            experiment.engine,
+            experiment.unseen,
+            behaviour=experiment.behaviour,
         )
         self.stream: Stream | None = None
 

@@ -11,12 +11,13 @@ from msgspec.structs import replace
 
 from rookery import streams
 from rookery.evolution import State as SearchState
+from rookery.evolution.pbt import PBTState
 from rookery.experiment import Evaluation, Experiment
 from rookery.learning import PPOState
 from rookery.policies import Moments
 from rookery.rollout.results import Candidate, Context, Result, Trial
 
-State = SearchState | PPOState
+State = SearchState | PPOState | PBTState
 
 CHAMPION = -1  # its id among candidates
 _FIXED = 0  # the generation that fixed seeds are drawn for
@@ -118,14 +119,15 @@ def champion(experiment: Experiment, progress: Progress, population: int) -> lis
 
 
 def fresh_episodes(
-    experiment: Experiment, progress: Progress, purpose: str, number: int, episodes: int
+    experiment: Experiment, progress: Progress, purpose: str, number: int, episodes: int, unseen: bool = False
 ) -> tuple[Context, list[Trial]]:
     """The champion, as it would be deployed, on episodes that no other purpose uses."""
     deployed = Candidate(CHAMPION, experiment.source.champion(progress.strategy))
     seeds = streams.seeds(experiment.seed, purpose, number, 0, episodes)
     # Several trials rather than one: an evaluator divides its work by trials.
     parts = next(n for n in range(min(_PARTS, episodes), episodes + 1) if episodes % n == 0)
-    return surroundings(experiment, progress), [Trial(deployed, seeds[part::parts]) for part in range(parts)]
+    trials = [Trial(deployed, seeds[part::parts], unseen=unseen) for part in range(parts)]
+    return surroundings(experiment, progress), trials
 
 
 def score(progress: Progress, results: Sequence[Result], reward_scale: float) -> Score:

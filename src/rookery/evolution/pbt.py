@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from rookery.errors import UserError, did_you_mean
 from rookery.evolution.exploit import Exploit, NoExploit, Truncation, ranked
 from rookery.evolution.explore import Explore, Perturb, draw, within
-from rookery.genomes import Genome, Lineage, Vector
-from rookery.learning.ppo import PPO, Member, PPOState, apply_hyperparameters, inherit
+from rookery.genomes import Genome, Lineage
+from rookery.learning.ppo import PPO, Member, PPOState, apply_hyperparameters
 from rookery.settings import Range
 from rookery.streams import stream
 
@@ -128,7 +128,7 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
     def champion(self, state: PBTState) -> Genome:
         """The best member's policy."""
-        return Vector(state.best.parameters[: state.learner.policy_size])
+        return self.learner.champion(replace(state.learner, members=(state.best,)))
 
     def centre(self, state: PBTState) -> NDArray[np.float32]:
         return self.learner.centre(state.learner)
@@ -153,11 +153,11 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         found = {}
         for path, gene in ranges.items():
             name = path.removeprefix(_LEARNER)
-            if name not in PPO.DYNAMIC or name == path:
-                known = ", ".join(PPO.DYNAMIC)
+            if name not in self.learner.DYNAMIC or name == path:
+                known = ", ".join(self.learner.DYNAMIC)
                 raise UserError(
                     f"{path} cannot be a range: a member could not change it while it learns."
-                    f"{did_you_mean(name, PPO.DYNAMIC)} These it can: {known}"
+                    f"{did_you_mean(name, self.learner.DYNAMIC)} These it can: {known}"
                 )
             found[name] = gene
         return found
@@ -183,5 +183,5 @@ def _changed(member: Member, members: Mapping[int, Member], chosen: Sequence[Sel
     """A member after a selection."""
     for selection in chosen:
         if selection.child == member.id:
-            return apply_hyperparameters(inherit(member, members[selection.parent]), selection.after)
+            return apply_hyperparameters(member.inherit(members[selection.parent]), selection.after)
     return member

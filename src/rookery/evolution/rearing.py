@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from rookery.envs import arena
-from rookery.errors import RookeryError, UserError
+from rookery.errors import RookeryError
 from rookery.evolution.generation import Progress
 from rookery.evolution.pbt import PBT, PBTState, Selection
 from rookery.experiment import Experiment
@@ -19,7 +18,6 @@ from rookery.fleet.engine import FleetError, Move, WorkerId
 from rookery.learning.nursery import Raised
 from rookery.learning.ppo import Actor, Member
 from rookery.observers import events
-from rookery.policies.actor_critic import ActorCritic
 from rookery.pursuits import Round
 from rookery.rollout.shared import SharedEvaluator
 from rookery.streams import seeds
@@ -28,30 +26,26 @@ _ATTEMPTS = 5  # times that members may lose their worker in one generation
 
 
 class Rearing:
-    """Generations of a population: members learn for an interval, are measured, and some become copies of others."""
+    """Generations of a population: members learn for a while, are measured, and some become copies of others."""
 
     def __init__(self, experiment: Experiment, pbt: PBT) -> None:
-        try:
-            import jax  # noqa: F401
-        except ModuleNotFoundError:
-            raise UserError("algorithm.type=pbt needs jax: pip install 'rookery[learn]'") from None
         self.experiment, self.pbt = experiment, pbt
         self.genes = pbt.genes(experiment.genes)
-        self.model = ActorCritic(
-            experiment.policy, arena(experiment.env).spaces, pbt.learner.critic, pbt.learner.std
-        )
-        pbt.learner.refuse_misfit(self.model)
         self.evaluator = SharedEvaluator(
             experiment.env,
             experiment.policy,
             experiment.engine,
-            nursery={"learner": pbt.learner, "seed": experiment.seed},
+            experiment.unseen,
+            actor=pbt.learner.nursery,
+            learner=pbt.learner,
+            seed=experiment.seed,
         )
         self.homes = Homes(self.evaluator.fleet)
 
     def begin(self, start: Actor | None) -> Progress:
         """The population before its first steps."""
-        learner = self.pbt.learner.init(self.experiment.seed, self.model, start)
+        experiment = self.experiment
+        learner = self.pbt.learner.found(experiment.env, experiment.policy, experiment.seed, start)
         state = self.pbt.init(learner, self.genes)
         return Progress(0, 0, 0, state, state.best.moments)
 
@@ -79,12 +73,10 @@ class Rearing:
     def _round(
         self, state: PBTState, raised: Sequence[Raised], chosen: Sequence[Selection], times: dict[str, float]
     ) -> Round:
-        scale = self.experiment.env.reward_scale
         earned = np.array([np.mean(entry.earned) for entry in raised])
         steps = sum(entry.steps for entry in raised)
         members = [entry.member for entry in raised]
         lengths = [length for member in members for length in member.lengths]
-        del scale
 
         def after(progress: Progress) -> Progress:
             return replace(

@@ -6,10 +6,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from rookery.envs import arena
-from rookery.errors import UserError
 from rookery.evolution.generation import Progress
 from rookery.experiment import Experiment
 from rookery.fleet.specs import cores
+from rookery.learning.cohort import Cohort
 from rookery.learning.ppo import PPO, Actor, PPOState
 from rookery.policies.actor_critic import ActorCritic
 from rookery.pursuits import Round
@@ -21,14 +21,17 @@ class Learning:
     """Generations of a learner: a rollout of every member, and the updates by them."""
 
     def __init__(self, experiment: Experiment, ppo: PPO) -> None:
-        try:
-            from rookery.learning.cohort import Cohort
-        except ModuleNotFoundError as error:
-            raise UserError(f"algorithm.type=ppo needs {error.name}: pip install 'rookery[learn]'") from None
         self.experiment, self.ppo = experiment, ppo
         self.model = ActorCritic(experiment.policy, arena(experiment.env).spaces, ppo.critic, ppo.std)
         ppo.refuse_misfit(self.model)
-        self.evaluator = SharedEvaluator(experiment.env, experiment.policy, experiment.engine, critic=ppo.critic)
+        self.evaluator = SharedEvaluator(
+            experiment.env,
+            experiment.policy,
+            experiment.engine,
+            experiment.unseen,
+            actor="rookery.rollout.worker:Worker",
+            critic=ppo.critic,
+        )
         rollouts = Rollouts(self.evaluator.fleet)
         self.cohort = Cohort(ppo, self.model, rollouts, experiment.env.reward_scale, cores())
 

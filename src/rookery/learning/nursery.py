@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -12,12 +13,11 @@ from rookery.envs import Env
 from rookery.errors import RookeryError
 from rookery.genomes import Vector
 from rookery.learning.cohort import Cohort
-from rookery.learning.ppo import PPO, Member, PPOState, apply_hyperparameters, inherit
+from rookery.learning.ppo import PPO, Member, PPOState, apply_hyperparameters
 from rookery.policies import PolicySpec
 from rookery.rollout.collect import Collector, Stint, Trajectory
 from rookery.rollout.results import Candidate, Context, Trial
 from rookery.rollout.worker import Worker
-
 
 _TURNS = 2
 
@@ -35,10 +35,13 @@ class Raised(msgspec.Struct, frozen=True, eq=False):
 class Nursery(Worker):
     """Members live here between calls. Each can be had whole at any time, and be put into another nursery."""
 
-    def __init__(self, env: Env, network: PolicySpec, threads: int, learner: PPO, seed: int) -> None:
-        super().__init__(env, network, threads, learner.critic)
+    def __init__(
+        self, env: Env, network: PolicySpec, threads: int, unseen: Env | None, learner: PPO, seed: int
+    ) -> None:
+        super().__init__(env, network, threads, unseen, learner.critic)
         self.learner, self.seed = learner, seed
-        self.cohort = Cohort(learner, self.collector.model, _Here(self.collector, min(threads, _TURNS)), env.reward_scale, threads)
+        here = _Here(self.collector, min(threads, _TURNS))
+        self.cohort = Cohort(learner, self.collector.model, here, env.reward_scale, threads)
         self.members: dict[int, Member] = {}
 
     def adopt(self, members: Sequence[Member]) -> None:
@@ -63,7 +66,7 @@ class Nursery(Worker):
 
     def take(self, member: int, parent: Member) -> None:
         """Let a member inherit from another."""
-        self.members[member] = inherit(self.members[member], parent)
+        self.members[member] = self.members[member].inherit(parent)
 
     def tune(self, member: int, values: Mapping[str, float]) -> dict[str, float]:
         """Change a member's hyperparameters; what comes back is what its next update will use."""
@@ -79,7 +82,10 @@ class Nursery(Worker):
     ) -> Raised:
         context = Context(np.zeros(0, np.float32), member.moments)
         genome = Vector(self.collector.model.deployed(member.parameters))
-        (result,) = self.evaluate(context, [Trial(Candidate(member.id, genome), tuple(seeds))])
+        began = time.perf_counter()
+        trial = Trial(Candidate(member.id, genome), tuple(seeds), unseen=self.unseen is not None)
+        (result,) = self.evaluate(context, [trial])
+        measuring = time.perf_counter() - began
         if result.error:
             raise RookeryError(result.error)
         return Raised(
@@ -87,7 +93,7 @@ class Nursery(Worker):
             earned=tuple(earned / self.env.reward_scale for earned in result.returns),
             steps=member.steps - before,
             measured=result.steps,
-            times={name: seconds / share for name, seconds in times.items()},
+            times={name: seconds / share for name, seconds in times.items()} | {"measure": measuring},
         )
 
 

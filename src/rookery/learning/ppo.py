@@ -15,10 +15,11 @@ from msgspec import Meta
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from rookery.envs import Env, arena
 from rookery.errors import UserError
 from rookery.genomes import NO_LINEAGE, Genome, Lineage, Vector
 from rookery.learning.rewards import RewardMoments
-from rookery.policies import Moments
+from rookery.policies import Moments, PolicySpec
 from rookery.policies.actor_critic import ActorCritic, Sharing
 from rookery.rollout.collect import Stint, Trajectory
 from rookery.streams import stream
@@ -59,6 +60,21 @@ class Member(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     def score(self) -> float | None:
         """The mean return of the last episodes, as they were played to learn from."""
         return float(np.mean(self.recent)) if self.recent else None
+
+    def inherit(self, parent: Member) -> Member:
+        """This member with what its parent has learned, and learned it with; its name and worlds are its own."""
+        rewards = parent.rewards
+        if rewards is not None and self.rewards is not None:
+            rewards = replace(rewards, running=self.rewards.running)
+        return replace(
+            parent,
+            id=self.id,
+            age=self.age,
+            rewards=rewards,
+            worlds=self.worlds,
+            steps=self.steps,
+            episodes=self.episodes,
+        )
 
 
 class Actor(msgspec.Struct, frozen=True, eq=False):
@@ -145,6 +161,7 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         ),
     ] = 100
 
+    nursery: ClassVar[str] = "rookery.learning.nursery:Nursery"
     DYNAMIC: ClassVar[tuple[str, ...]] = (
         "lr",
         "gamma",
@@ -169,6 +186,10 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
                 f"accumulate={self.accumulate} does not divide minibatch={self.minibatch}; "
                 f"accumulate={nearest_divisor(self.minibatch, self.accumulate)} does"
             )
+
+    def found(self, env: Env, network: PolicySpec, seed: int, start: Actor | None) -> PPOState:
+        """All members before their first steps, for an environment and a network."""
+        return self.init(seed, ActorCritic(network, arena(env).spaces, self.critic, self.std), start)
 
     def init(self, seed: int, model: ActorCritic, start: Actor | None = None) -> PPOState:
         """All members before their first steps, fresh or with the policy of `start`."""
@@ -285,26 +306,6 @@ def apply_hyperparameters(member: Member, values: Mapping[str, float]) -> Member
         raise UserError(f"{unknown[0]} is no hyperparameter of this member; it has {known}")
     changed = {name: float(value) for name, value in values.items()}
     return replace(member, hyperparameters=member.hyperparameters | changed)
-
-
-def inherit(child: Member, parent: Member) -> Member:
-    """The child with all that its parent has learned, and learned it with; its name and worlds are its own."""
-    rewards = parent.rewards
-    if rewards is not None and child.rewards is not None:
-        rewards = replace(rewards, running=child.rewards.running)
-    return replace(
-        child,
-        parameters=parent.parameters,
-        mean=parent.mean,
-        square=parent.square,
-        count=parent.count,
-        moments=parent.moments,
-        rewards=rewards,
-        hyperparameters=dict(parent.hyperparameters),
-        recent=parent.recent,
-        lengths=parent.lengths,
-        metrics=parent.metrics,
-    )
 
 
 def experienced(member: Member, trajectory: Trajectory, reward_scale: float) -> Member:

@@ -8,6 +8,14 @@ import msgspec
 
 from rookery.fleet import FleetStats
 
+ScoreRange = tuple[float, float]
+
+
+def normalise(score: float, score_range: ScoreRange) -> float:
+    """Where a score lies between low, which becomes 0, and high, which becomes 1."""
+    low, high = score_range
+    return (score - low) / (high - low)
+
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
     """`time` is seconds since the epoch, `seconds` how long the run has run, all sittings together."""
@@ -47,7 +55,10 @@ class Generation(_Event, frozen=True, tag="generation"):
 
 
 class Validated(_Event, frozen=True, tag="validated"):
-    """The champion of `generation` was evaluated on fresh episodes, in `taken` steps that are not counted."""
+    """The champion of `generation` was evaluated on fresh episodes, in `taken` steps that are not counted.
+
+    `unseen` is what it earned on as many episodes of what training never shows, where the experiment has that.
+    """
 
     generation: int
     steps: int
@@ -56,6 +67,46 @@ class Validated(_Event, frozen=True, tag="validated"):
     episodes: int
     best: bool
     taken: int = 0
+    unseen: float | None = None
+    unseen_std: float | None = None
+    score_range: ScoreRange | None = None
+
+    @property
+    def normalised(self) -> dict[str, float]:
+        """The score and the unseen one as shares of the range of scores, where there is one."""
+        if self.score_range is None:
+            return {}
+        found = {"score": normalise(self.score, self.score_range)}
+        return found if self.unseen is None else {**found, "unseen": normalise(self.unseen, self.score_range)}
+
+
+class MemberRow(msgspec.Struct, frozen=True):
+    """A member of a population when it was measured, with the hyperparameters that it had learned with."""
+
+    id: int
+    score: float
+    steps: int
+    hyperparameters: dict[str, float]
+
+
+class Population(_Event, frozen=True, tag="population"):
+    """All members of `generation`, as they were compared."""
+
+    generation: int
+    steps: int
+    members: tuple[MemberRow, ...]
+
+
+class Copied(_Event, frozen=True, tag="copied"):
+    """A member became a copy of another, and its hyperparameters changed."""
+
+    generation: int
+    steps: int
+    child: int
+    parent: int
+    reason: str
+    before: dict[str, float]
+    after: dict[str, float]
 
 
 class Checkpointed(_Event, frozen=True, tag="checkpointed"):
@@ -83,7 +134,8 @@ class Ended(_Event, frozen=True, tag="ended"):
     resume: str | None = None
 
 
-Event = Started | Generation | Validated | Checkpointed | Notice | Ended
+Event = Started | Generation | Validated | Population | Copied | Checkpointed | Notice | Ended
+Told = tuple[type[Population | Copied], dict[str, Any]]  # an event but for the moment that it is published at
 
 
 class Boundary(msgspec.Struct, frozen=True):

@@ -96,6 +96,8 @@ def _headline(status: Status) -> Text:
         reached = target is not None and best.score >= target
         line.append(number(best.score), "bold green" if reached else "bold")
         line.append(f" ± {number(best.std)} over {best.episodes} episodes", "default")
+        if best.unseen is not None:
+            line.append(f"  unseen {number(best.unseen)}", "bold")
         if latest is not None and latest is not best:
             line.append(f"  latest {number(latest.score)}", "bright_black")
     if target is not None:
@@ -154,6 +156,9 @@ def _cells(status: Status) -> list[_Cell]:
         ("fitness", fitness),
         ("champion", _value("no score" if last.score is None else number(last.score))),
     ]
+    if status.best is not None and (shares := status.best.normalised):
+        unseen = f", unseen {shares['unseen']:.3f}" if "unseen" in shares else ""
+        cells.append(("normalised", _value(f"{shares['score']:.3f}", unseen)))
     cells += [(_short(name), _value(number(value))) for name, value in list(last.telemetry.items())[:_TELEMETRY]]
     cells += _fleet(last.fleet)
     if status.failed:

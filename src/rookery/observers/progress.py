@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from rookery.observers.events import Boundary, Ended, Event, Generation, Notice, Observer, Started
+from rookery.observers.events import Boundary, Ended, Event, Generation, Notice, Observer, Started, Validated
 from rookery.observers.panel import StatusPanel
 from rookery.observers.status import Status, Stop
 from rookery.observers.text import compact, duration, number
@@ -135,6 +135,7 @@ class Plain:
             f"generation {event.generation:>5}",
             f"score {number(event.score) if event.score is not None else 'none':>7}",
             f"best {number(best.score) if best else 'none':>7}",
+            *([f"unseen {number(best.unseen):>7}"] if best and best.unseen is not None else []),
             f"steps {compact(event.steps):>6}",
             f"time {duration(event.seconds):>7}",
             f"left {duration(left) if left is not None else 'unknown':>7}",
@@ -181,13 +182,23 @@ def result(status: Status, event: Ended) -> list[str]:
     """What came out, what it cost, and what to type next."""
     if status.best is not None:
         best = status.best
-        score = f"score {number(best.score)} ± {number(best.std)} over {best.episodes} episodes"
+        score = f"score {number(best.score)} ± {number(best.std)} over {best.episodes} episodes{further(best)}"
     elif event.score is not None:
         score = f"score {number(event.score)}, not validated"
     else:
         score = "no score yet"
     cost = f"{event.generation} generations, {compact(event.steps)} steps, {duration(event.seconds)}"
     return [score, cost, f"next: {'  or  '.join(next_commands(status, event))}"]
+
+
+def further(validated: Validated) -> str:
+    """What else a validation says: its score normalised, and what was earned on what training never shows."""
+    shares = {name: f", normalised {value:.3f}" for name, value in validated.normalised.items()}
+    text = shares.get("score", "")
+    if validated.unseen is not None and validated.unseen_std is not None:
+        earned = f"{number(validated.unseen)} ± {number(validated.unseen_std)}"
+        text += f"; unseen {earned}{shares.get('unseen', '')}"
+    return text
 
 
 def next_commands(status: Status, event: Ended) -> list[str]:

@@ -37,7 +37,7 @@ class TensorBoard:
             case Generation():
                 self._scalars(event, generation_scalars(event))
             case Validated():
-                self._scalars(event, {"score/validated": event.score})
+                self._scalars(event, validation_scalars(event))
             case _:
                 pass
 
@@ -61,6 +61,15 @@ class TensorBoard:
         """Append a whole record, visible at once to a TensorBoard that is watching."""
         self._records.write(record.SerializeToString())  # type: ignore[attr-defined]
         self._file.flush()
+
+
+def validation_scalars(event: Validated) -> dict[str, float]:
+    """Tag and value of the scores of a validation."""
+    scalars = {"score/validated": event.score}
+    if event.unseen is not None:
+        scalars["score/unseen"] = event.unseen
+    names = {"score": "score/normalised", "unseen": "score/unseen_normalised"}
+    return scalars | {names[name]: value for name, value in event.normalised.items()}
 
 
 def generation_scalars(event: Generation) -> dict[str, float]:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rookery.envs import Arena, Env, arena
+from rookery.envs import Arena, Env, Spaces, arena
+from rookery.errors import UserError
 from rookery.genomes import NO_LINEAGE, Genome, Lineage, Materialiser, rank_of
 from rookery.policies import Policy, PolicySpec
 from rookery.rollout.behaviour import Recording
@@ -29,10 +30,18 @@ _EPISODES_AT_ONCE = 1024
 class Evaluator:
     """Evaluates trials of one experiment, their behaviour too if told so; a plain object for a worker to hold."""
 
-    def __init__(self, env: Env, network: PolicySpec, threads: int = 1, behaviour: str | None = None) -> None:
-        self.env = env
+    def __init__(
+        self,
+        env: Env,
+        network: PolicySpec,
+        threads: int = 1,
+        behaviour: str | None = None,
+        unseen: Env | None = None,
+    ) -> None:
+        self.env, self.unseen = env, unseen
         self.recording = None if behaviour is None else Recording(behaviour)
-        self.arena: Arena = arena(env, self.recording.info if self.recording else None)
+        self.arena = self._arena(env)
+        self.arena_unseen: Arena | None = None
         self.policy = Policy(network, self.arena.spaces)
         self.materialise = Materialiser(self.policy.space)
         self.threads = threads
@@ -61,13 +70,29 @@ class Evaluator:
         wanted = self.policy.network.reference()
         return None if wanted is None else reference_images(self.arena, wanted)
 
+    def place(self, unseen: bool) -> Arena:
+        """Where trials are played. Most evaluators never need the unseen one, so it is made when one does."""
+        if not unseen:
+            return self.arena
+        if self.arena_unseen is None:
+            if self.unseen is None:
+                raise UserError(f"{self.env.name} has nothing that training does not show: set evaluation.unseen")
+            self.arena_unseen = self._arena(self.unseen)
+            check_alike(self.arena.spaces, self.arena_unseen.spaces)
+        return self.arena_unseen
+
     def close(self) -> None:
         self.arena.close()
+        if self.arena_unseen is not None:
+            self.arena_unseen.close()
+
+    def _arena(self, env: Env) -> Arena:
+        return arena(env, self.recording.info if self.recording else None)
 
     def _batches(self, trials: Sequence[Trial]) -> Iterator[list[Trial]]:
-        """Trials with equally many episodes and a kind of genome, in pieces that fit into memory."""
-        for (episodes, _), group in groupby(
-            trials, key=lambda trial: (len(trial.seeds), rank_of(trial.candidate.genome))
+        """Trials in one place with equally many episodes and a kind of genome, in pieces that fit into memory."""
+        for (episodes, *_), group in groupby(
+            trials, key=lambda trial: (len(trial.seeds), rank_of(trial.candidate.genome), trial.unseen)
         ):
             members = list(group)
             room = max(1, _PARAMETER_BYTES // (4 * self.materialise.numbers(members[0].candidate.genome)))
@@ -79,7 +104,8 @@ class Evaluator:
     def _evaluate_batch(self, context: Context, trials: list[Trial]) -> list[Result]:
         recorder = self.recording.start(sum(len(t.seeds) for t in trials)) if self.recording else None
         scaling = self.policy.scaling(context.moments)
-        lane = Lane(self.arena, self.policy, scaling, trials, self.threads, recorder=recorder)
+        place = self.place(trials[0].unseen)
+        lane = Lane(place, self.policy, scaling, trials, self.threads, recorder=recorder)
         try:
             genomes = [trial.candidate.genome for trial in trials]
             lane.start(self.parameters(genomes, context.centre, context.lineage))
@@ -90,3 +116,11 @@ class Evaluator:
             return lane.results()
         finally:
             lane.close()
+
+
+def check_alike(usual: Spaces, unseen: Spaces) -> None:
+    """Refuse an unseen environment that the policy does not fit."""
+    for what in ("observation", "action"):
+        one, other = getattr(usual, what), getattr(unseen, what)
+        if one != other:
+            raise UserError(f"evaluation.unseen: the {what} must stay as it is, {one}, and would be {other}")

@@ -33,13 +33,15 @@ class Trial(msgspec.Struct, frozen=True, eq=False):
     """A candidate with everything that its evaluation depends on, fixed before it is sent anywhere.
 
     `seeds` are its episodes; `observe` whether they feed the normaliser; `explore` names the random stream of
-    action noise as (run seed, generation, candidate), None for the policy as it would be deployed.
+    action noise as (run seed, generation, candidate), None for the policy as it would be deployed. `unseen` says
+    that they are played in the environment that training never shows.
     """
 
     candidate: Candidate
     seeds: tuple[int, ...]
     observe: bool = False
     explore: tuple[int, int, int] | None = None
+    unseen: bool = False
 
 
 class Context(msgspec.Struct, frozen=True, eq=False):

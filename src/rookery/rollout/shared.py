@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from rookery.fleet import ActorSpec, EngineSpec, Fleet, Inline
 from rookery.fleet.dispatch import Task
 from rookery.fleet.engine import Ref
 from rookery.policies import PolicySpec
-from rookery.policies.actor_critic import Sharing
 from rookery.rollout.results import Context, Result, Trial
 
 _EPISODES = 64  # of a part, from which on smaller parts cost little and even out the load
@@ -28,16 +28,20 @@ class SharedEvaluator:
         env: Env,
         network: PolicySpec,
         engine: EngineSpec,
-        behaviour: str | None = None,
-        critic: Sharing | None = None,
+        unseen: Env | None = None,
+        actor: str = "rookery.rollout.evaluate:Evaluator",
+        **more: Any,
     ) -> None:
-        """With a `critic`, the workers collect for a learner as well."""
-        arguments = {"env": env, "network": network, "threads": engine.worker_threads}
-        if critic is None:
-            actor = ActorSpec("rookery.rollout.evaluate:Evaluator", {**arguments, "behaviour": behaviour})
-        else:
-            actor = ActorSpec("rookery.rollout.worker:Worker", {**arguments, "critic": critic})
-        self.fleet = Fleet(actor, engine, timeout=None if isinstance(engine, Inline) else engine.deadline)
+        """`actor` is the evaluator's class, and `more` what it takes beyond what all evaluators do."""
+        arguments = {
+            "env": env,
+            "network": network,
+            "threads": engine.worker_threads,
+            "unseen": unseen,
+            **more,
+        }
+        spec = ActorSpec(actor, arguments)
+        self.fleet = Fleet(spec, engine, timeout=None if isinstance(engine, Inline) else engine.deadline)
         try:
             self.fleet.assemble()
         except BaseException:

@@ -14,8 +14,15 @@ from rookery.rollout.evaluate import Evaluator
 class Worker(Evaluator):
     """An evaluator that also collects."""
 
-    def __init__(self, env: Env, network: PolicySpec, threads: int = 1, critic: Sharing = "auto") -> None:
-        super().__init__(env, network, threads)
+    def __init__(
+        self,
+        env: Env,
+        network: PolicySpec,
+        threads: int = 1,
+        unseen: Env | None = None,
+        critic: Sharing = "auto",
+    ) -> None:
+        super().__init__(env, network, threads, unseen=unseen)
         self.collector = Collector(self.arena, ActorCritic(network, self.arena.spaces, critic), threads)
 
     def collect(self, stints: Sequence[Stint]) -> list[Trajectory]:

@@ -29,6 +29,7 @@ _LEGEND_WIDTH = 105
 # Okabe and Ito's colours, which also colour-blind readers tell apart, without the yellow that paper swallows.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _DASHES = ("-", "--", ":")
+_UNSEEN = (0, (3, 1.5))
 _INK = "#333333"
 _STYLE: Any = {
     "font.family": "sans-serif",
@@ -138,6 +139,13 @@ def _curve(run: PlottedRun, x: Axis, scale: float) -> tuple[Floats, Floats]:
     return points[:, 0], points[:, 1]
 
 
+def _unseen_curve(run: PlottedRun, x: Axis, scale: float) -> tuple[Floats, Floats]:
+    """Over x, what the validated champions of a run earned on what training never shows."""
+    found = [(_at(entry, x) / scale, entry.unseen) for entry in run.history.validated if _finite(entry.unseen)]
+    points = np.array(found, dtype=np.float64).reshape(-1, 2)
+    return points[:, 0], points[:, 1]
+
+
 def _finite(value: float | None) -> bool:
     """Whether there is a number that can be drawn."""
     return value is not None and math.isfinite(value)
@@ -174,6 +182,7 @@ class _Pen:
             self.keys["population: mean, min to max"] = _patch()
         self._line(places, scores, run.name, colour, dashes)
         self._validations([run], colour)
+        self._unseen([run], colour)
 
     def group(self, group: str, runs: Sequence[PlottedRun], colour: str, dashes: str) -> None:
         """Seeds of one experiment: mean line, one standard deviation darker, minimum to maximum lighter."""
@@ -185,6 +194,7 @@ class _Pen:
         self.keys["seeds: ±1 std, min to max"] = _patch()
         self._line(grid, mean, f"{group} ({len(runs)} seeds)", colour, dashes)
         self._validations(runs, colour)
+        self._unseen(runs, colour)
 
     def _line(self, places: Floats, scores: Floats, label: str, colour: str, dashes: str) -> None:
         """The curve that counts. A run of one generation is a dot, as a line of one point is invisible."""
@@ -230,6 +240,29 @@ class _Pen:
         )
         self.shown += [score for _, score in marks]
         self.keys["validated"] = _dot()
+
+    def _unseen(self, runs: Sequence[PlottedRun], colour: str) -> None:
+        """What validated champions earn on what training never shows: the mean of the runs that say so, dashed."""
+        curves = [curve for run in runs if len((curve := _unseen_curve(run, self.x, self.scale))[0])]
+        if not curves:
+            return
+        grid = np.unique(np.concatenate([places for places, _ in curves]))
+        with_ends = [np.interp(grid, *curve, left=math.nan, right=math.nan) for curve in curves]
+        mean = np.nanmean(with_ends, axis=0)
+        self.axes.plot(
+            grid,
+            mean,
+            color=colour,
+            linestyle=_UNSEEN,
+            linewidth=1.4,
+            marker="o",
+            markersize=3.5,
+            markerfacecolor="white",
+            markevery=max(1, len(grid) // 20),
+            zorder=4,
+        )
+        self.shown += _finite_ones(mean)
+        self.keys["validated on unseen"] = _dashes()
 
 
 def _verbatim(label: str) -> str:
@@ -285,6 +318,13 @@ def _dot() -> Artist:
     from matplotlib.lines import Line2D
 
     return Line2D([], [], linestyle="", marker="o", markersize=5.5, color="#888888")
+
+
+def _dashes() -> Artist:
+    """A legend entry for validations on what training never shows."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], linestyle=_UNSEEN, linewidth=1.4, color="#888888")
 
 
 def _finite_ones(values: Floats) -> list[float]:

@@ -10,6 +10,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
+from rookery.envs.procgen import called
 from rookery.errors import UserError
 from rookery.observers.text import compact, duration, number
 from rookery.store.directory import RunDirectory
@@ -31,6 +32,7 @@ class Summary(msgspec.Struct, frozen=True):
     seconds: float
     score: float | None
     score_std: float | None
+    unseen: float | None
     checkpoints: tuple[int, ...]
 
 
@@ -43,7 +45,7 @@ def summarise(run: RunDirectory) -> Summary:
     return Summary(
         name=run.name,
         directory=str(run.path),
-        env=written["env"]["id"],
+        env=_env(_flat(written)),
         algorithm=written["algorithm"]["type"],
         seed=written["seed"],
         state=_state(run, past),
@@ -52,6 +54,7 @@ def summarise(run: RunDirectory) -> Summary:
         seconds=last.seconds if last else 0.0,
         score=best.score if best else None,
         score_std=best.std if best else None,
+        unseen=best.unseen if best else None,
         checkpoints=tuple(run.checkpoints()),
     )
 
@@ -72,12 +75,13 @@ def print_table(summaries: list[Summary]) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 1))
     for column in ("run", "env", "algorithm", "seed", "state"):
         table.add_column(column, overflow="fold")
-    for column in ("gen", "steps", "time", "score"):
+    unseen = ["unseen"] if any(run.unseen is not None for run in summaries) else []
+    for column in ("gen", "steps", "time", "score", *unseen):
         table.add_column(column, justify="right")
     for run in summaries:
-        score = "" if run.score is None else number(run.score)
+        scores = ["" if score is None else number(score) for score in (run.score, run.unseen)]
         row = (run.name, run.env, run.algorithm, str(run.seed), run.state, str(run.generation))
-        table.add_row(*row, compact(run.steps), duration(run.seconds), score)
+        table.add_row(*row, compact(run.steps), duration(run.seconds), *scores[: 1 + len(unseen)])
     Console().print(table)
 
 
@@ -97,7 +101,7 @@ _APART = ("seed", "description", "engine.", "checkpoint.", "stop.")
 
 def _labels(groups: Sequence[dict[str, Any]]) -> list[str]:
     """`env algorithm`, and behind it what differs between groups that would be called the same."""
-    names = [f"{group['env.id']} {group['algorithm.type']}" for group in groups]
+    names = [f"{_env(group)} {group['algorithm.type']}" for group in groups]
     labels = []
     for name, group in zip(names, groups, strict=True):
         rivals = [other for other_name, other in zip(names, groups, strict=True) if other_name == name]
@@ -105,6 +109,12 @@ def _labels(groups: Sequence[dict[str, Any]]) -> list[str]:
         told = " ".join(f"{key.rpartition('.')[2]}={group[key]}" for key in apart)
         labels.append(f"{name} {told}".strip())
     return labels
+
+
+def _env(flat: dict[str, Any]) -> str:
+    """What an environment is called."""
+    game = flat.get("env.procgen.game")
+    return called(game, flat["env.procgen.distribution"]) if game else str(flat["env.id"])
 
 
 def _written(run: RunDirectory) -> dict[str, Any]:

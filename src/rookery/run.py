@@ -175,15 +175,13 @@ class _Sitting:
         return f"the next generation would go beyond {stop.steps:,} steps"
 
     def _validation_due(self, champion: float | None) -> bool:
-        generation, last, target = (
-            self.progress.generation,
-            self.progress.validated,
-            self.experiment.stop.score,
-        )
-        since = generation - last.generation if last else generation
+        """Every so often; and near the target, once training took as much time as the last validation did."""
+        progress, last, target = self.progress, self.progress.validated, self.experiment.stop.score
+        since = progress.generation - last.generation if last else progress.generation
         every = self.experiment.evaluation.validate_every
+        rested = last is None or (since >= _PATIENCE and progress.steps - last.steps >= last.taken)
         at_target = target is not None and champion is not None and champion >= target
-        return (every > 0 and since >= every) or (at_target and (last is None or since >= _PATIENCE))
+        return (every > 0 and since >= every) or (at_target and rested)
 
     def _validate(self, at_end: bool = False) -> None:
         """Measure the champion on fresh episodes, unless that was done in this generation.
@@ -194,8 +192,8 @@ class _Sitting:
         progress = self.progress
         if progress.validated and progress.validated.generation == progress.generation:
             return
-        measured, taken = self._measure()
-        unseen, taken_too = self._measure(unseen=True) if self.experiment.unseen else (None, 0)
+        measured = self._measure()
+        unseen = self._measure(unseen=True) if self.experiment.unseen else None
         judged, best = judge(progress, measured)
         self.best = judged.best
         if not at_end:
@@ -209,7 +207,7 @@ class _Sitting:
                 std=measured.std,
                 episodes=measured.episodes,
                 best=best,
-                taken=taken + taken_too,
+                taken=measured.taken + (unseen.taken if unseen else 0),
                 unseen=unseen.mean if unseen else None,
                 unseen_std=unseen.std if unseen else None,
                 score_range=self.experiment.score_range,
@@ -217,8 +215,8 @@ class _Sitting:
         )
         self._boundary(best=best)
 
-    def _measure(self, unseen: bool = False) -> tuple[Score, int]:
-        """What the champion earns on fresh episodes, and in how many steps."""
+    def _measure(self, unseen: bool = False) -> Score:
+        """What the champion earns on fresh episodes."""
         experiment, progress = self.experiment, self.progress
         episodes = experiment.evaluation.validation_episodes
         results = self._evaluate(
@@ -226,8 +224,7 @@ class _Sitting:
         )
         errors = [result.error for result in results if result.error]
         self._check_failures(errors, len(errors) == len(results), "the validation")
-        measured = score(progress, results, experiment.env.reward_scale)
-        return measured, sum(result.steps for result in results)
+        return score(progress, results, experiment.env.reward_scale)
 
     def _solved(self) -> bool:
         validated, target = self.progress.validated, self.experiment.stop.score

@@ -25,13 +25,14 @@ _PARTS = 8
 
 
 class Score(msgspec.Struct, frozen=True):
-    """What a champion earned on fresh episodes."""
+    """What a champion earned on fresh episodes; `steps` are the run's by then, and `taken` what this took."""
 
     generation: int
     steps: int
     mean: float
     std: float
     episodes: int
+    taken: int = 0
 
     @property
     def sure(self) -> float:
@@ -135,7 +136,10 @@ def score(progress: Progress, results: Sequence[Result], reward_scale: float) ->
     whole = [earned for result in results if not result.failed for earned in result.returns]
     broken = sum(len(result.returns) for result in results if result.failed)
     returns = np.array(whole + [min(whole)] * broken) / reward_scale
-    return Score(progress.generation, progress.steps, float(returns.mean()), float(returns.std()), len(returns))
+    taken = sum(result.steps for result in results)
+    return Score(
+        progress.generation, progress.steps, float(returns.mean()), float(returns.std()), len(returns), taken
+    )
 
 
 def judge(progress: Progress, validated: Score) -> tuple[Progress, bool]:

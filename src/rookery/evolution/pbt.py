@@ -94,10 +94,17 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         due = [member.id for member in state.learner.members]
         chosen = self.choose(state, scores, due, genes)
         by_id = {member.id: member for member in state.learner.members}
-        members = tuple(_changed(member, by_id, chosen) for member in state.learner.members)
+        changed = {selection.child: _copy(by_id, selection) for selection in chosen}
+        members = tuple(changed.get(member.id, member) for member in state.learner.members)
         told = {member: tuple(map(float, earned)) for member, earned in scores.items()}
         advanced = PBTState(replace(state.learner, members=members), state.generation + 1, told)
         return advanced, chosen
+
+    def copied(self, state: PBTState, selection: Selection) -> PBTState:
+        """The population after one member has become a copy of another."""
+        by_id = {member.id: member for member in state.learner.members}
+        by_id[selection.child] = _copy(by_id, selection)
+        return replace(state, learner=replace(state.learner, members=tuple(by_id.values())))
 
     def choose(
         self, state: PBTState, scores: Mapping[int, Sequence[float]], due: Sequence[int], genes: Genes
@@ -179,9 +186,6 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         return self.control and member == 0
 
 
-def _changed(member: Member, members: Mapping[int, Member], chosen: Sequence[Selection]) -> Member:
-    """A member after a selection."""
-    for selection in chosen:
-        if selection.child == member.id:
-            return apply_hyperparameters(member.inherit(members[selection.parent]), selection.after)
-    return member
+def _copy(members: Mapping[int, Member], selection: Selection) -> Member:
+    """A member after it has become a copy of another."""
+    return apply_hyperparameters(members[selection.child].inherit(members[selection.parent]), selection.after)

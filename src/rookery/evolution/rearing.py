@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -41,6 +41,7 @@ class Rearing:
             seed=experiment.seed,
         )
         self.homes = Homes(self.evaluator.fleet)
+        self.flying: dict[Task, int] = {}  # in asynchronous mode: the members that learn now
 
     def begin(self, start: Actor | None) -> Progress:
         """The population before its first steps."""
@@ -54,6 +55,8 @@ class Rearing:
         began = time.perf_counter()
         state = progress.strategy
         assert isinstance(state, PBTState)
+        if self.pbt.mode == "async":
+            return self._flowing(state)
         self.homes.settle(state.learner.members)
         raised = self.homes.rear(self.pbt.interval, self._episodes(state.generation))
         reared = time.perf_counter()
@@ -63,6 +66,50 @@ class Rearing:
         self.homes.copy(chosen, state.learner.members)
         selected = time.perf_counter() - reared
         return self._round(state, raised, chosen, _times(raised, reared - began) | {"select": selected})
+
+    def _flowing(self, state: PBTState) -> Round:
+        """As many intervals as there are members, whoever's they are; each is compared when it is done."""
+        began = time.perf_counter()
+        selecting = 0.0
+        self.homes.settle(state.learner.members, busy=self.flying.values())
+        raised: list[Raised] = []
+        chosen: list[Selection] = []
+        scores = dict(state.scores)
+        while len(raised) < len(state.learner.members):
+            self._launch(state)
+            done = self.evaluator.fleet.wait(list(self.flying), at_least=1)
+            selection_began = time.perf_counter()
+            for task in done:
+                number = self.flying.pop(task)
+                if isinstance(task.error, FleetError):
+                    self.homes.forget(number)
+                    continue
+                (entry,) = task.result()
+                raised.append(entry)
+                scores[number] = entry.earned
+                self.homes.members[number] = entry.member
+                state = _with(state, entry.member)
+                picked = self.pbt.choose(state, scores, [number], self.genes) if len(scores) > 1 else []
+                for selection in picked:
+                    state = self.pbt.copied(state, selection)
+                    scores[number] = scores[selection.parent]
+                    self.homes.forget(number)
+                chosen += picked
+            selecting += time.perf_counter() - selection_began
+        state = replace(state, generation=state.generation + 1, scores=scores)
+        times = _times(raised, time.perf_counter() - began - selecting) | {"select": selecting}
+        return self._round(state, raised, chosen, times)
+
+    def _launch(self, state: PBTState) -> None:
+        """Have every member learn that does not already."""
+        idle = [member for member in state.learner.members if member.id not in self.flying.values()]
+        self.homes.settle(state.learner.members, busy=self.flying.values())
+        for member in idle:
+            episodes = self._episodes(state.generation)
+            task = self.evaluator.fleet.submit(
+                "rear", [member.id], self.pbt.interval, episodes, worker=self.homes.home[member.id]
+            )
+            self.flying[task] = member.id
 
     def close(self) -> None:
         self.evaluator.close()
@@ -111,8 +158,8 @@ class Homes:
         self.members: dict[int, Member] = {}
         self.home: dict[int, WorkerId] = {}
 
-    def settle(self, members: Sequence[Member]) -> None:
-        """Have these members, and no others, live on the workers that there are, about equally many on each."""
+    def settle(self, members: Sequence[Member], busy: Collection[int] = ()) -> None:
+        """Have these members live on the workers that there are, about equally many on each; busy ones stay."""
         workers = self.fleet.ready()
         known = self.members
         self.members = {member.id: member for member in members}
@@ -120,9 +167,13 @@ class Homes:
         moving = [
             (member, worker)
             for member, worker in zip(members, places, strict=True)
-            if self.home.get(member.id) != worker or known.get(member.id) is not member
+            if member.id not in busy and (self.home.get(member.id) != worker or known.get(member.id) is not member)
         ]
         self._adopt(moving)
+
+    def forget(self, member: int) -> None:
+        """Where a member lives it is not as it should be: it is put somewhere anew when it is needed."""
+        self.home.pop(member, None)
 
     def rear(self, generations: int, episodes: Sequence[int]) -> list[Raised]:
         """Every member after so many generations, in their order; a lost worker's members live on elsewhere."""
@@ -149,8 +200,6 @@ class Homes:
 
     def copy(self, chosen: Sequence[Selection], members: Sequence[Member]) -> None:
         """Let members inherit where they live; `members` are all of them as they will be then."""
-        parents = {selection.parent for selection in chosen} & {selection.child for selection in chosen}
-        assert not parents, "a parent is never replaced in the same selection"
         self.members = {member.id: member for member in members}
         home = self.home
         self.fleet.transfer([Move(home[s.parent], s.parent, home[s.child], s.child) for s in chosen])
@@ -168,6 +217,12 @@ class Homes:
             self.home[member.id] = worker
         tasks = [self.fleet.submit("adopt", members, worker=worker) for worker, members in by_worker.items()]
         self.fleet.wait(tasks)
+
+
+def _with(state: PBTState, member: Member) -> PBTState:
+    """The state with one of its members as it is now."""
+    members = tuple(member if other.id == member.id else other for other in state.learner.members)
+    return replace(state, learner=replace(state.learner, members=members))
 
 
 def _check_effect(member: int, wanted: Mapping[str, float], effective: Mapping[str, float]) -> None:

@@ -19,7 +19,7 @@ from rookery.errors import UserError, did_you_mean
 from rookery.evolution.exploit import Exploit, NoExploit, Truncation, ranked
 from rookery.evolution.explore import Explore, Perturb, draw, within
 from rookery.genomes import Genome, Lineage
-from rookery.learning.ppo import PPO, Member, PPOState, apply_hyperparameters
+from rookery.learning.ppo import ENV_GENES, PPO, Member, PPOState, apply_hyperparameters
 from rookery.settings import Range
 from rookery.streams import stream
 
@@ -158,13 +158,13 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     def genes(self, ranges: Mapping[str, Range]) -> dict[str, Range]:
         """An experiment's ranges by the learner's names; one that no member could ever feel is refused."""
         found = {}
+        known = (*self.learner.DYNAMIC, *ENV_GENES)
         for path, gene in ranges.items():
             name = path.removeprefix(_LEARNER)
-            if name not in self.learner.DYNAMIC or name == path:
-                known = ", ".join(self.learner.DYNAMIC)
+            if name not in known or (name == path and name not in ENV_GENES):
                 raise UserError(
                     f"{path} cannot be a range: a member could not change it while it learns."
-                    f"{did_you_mean(name, self.learner.DYNAMIC)} These it can: {known}"
+                    f"{did_you_mean(name, known)} These it can: {', '.join(known)}"
                 )
             found[name] = gene
         return found

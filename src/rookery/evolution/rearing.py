@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from rookery.fleet import Fleet
 from rookery.fleet.dispatch import Task
 from rookery.fleet.engine import FleetError, Move, WorkerId
 from rookery.learning.nursery import Raised
-from rookery.learning.ppo import Actor, Member
+from rookery.learning.ppo import PPO, Actor, Member
 from rookery.observers import events
 from rookery.pursuits import Round
 from rookery.rollout.shared import SharedEvaluator
@@ -40,7 +40,7 @@ class Rearing:
             learner=pbt.learner,
             seed=experiment.seed,
         )
-        self.homes = Homes(self.evaluator.fleet)
+        self.homes = Homes(self.evaluator.fleet, pbt.learner)
         self.flying: dict[Task, int] = {}  # in asynchronous mode: the members that learn now
 
     def begin(self, start: Actor | None) -> Progress:
@@ -153,8 +153,8 @@ class Rearing:
 class Homes:
     """Which worker each member lives on; the head has the members as they were at the last boundary."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self.fleet = fleet
+    def __init__(self, fleet: Fleet, learner: PPO) -> None:
+        self.fleet, self.learner = fleet, learner
         self.members: dict[int, Member] = {}
         self.home: dict[int, WorkerId] = {}
 
@@ -206,8 +206,10 @@ class Homes:
         tuned = {s.child: self.fleet.submit("tune", s.child, s.after, worker=home[s.child]) for s in chosen}
         self.fleet.wait(list(tuned.values()))
         for number, task in tuned.items():
-            wanted = self.members[number].hyperparameters
-            _check_effect(number, wanted, task.result())
+            wanted, effective = self.learner.settings(self.members[number]), task.result()
+            for name, value in wanted.items():
+                if effective[name] != value:
+                    raise RookeryError(f"member {number} was given {name}={value:g}, and uses {effective[name]:g}")
 
     def _adopt(self, moving: Sequence[tuple[Member, WorkerId]]) -> None:
         """Put members where they are to live."""
@@ -223,13 +225,6 @@ def _with(state: PBTState, member: Member) -> PBTState:
     """The state with one of its members as it is now."""
     members = tuple(member if other.id == member.id else other for other in state.learner.members)
     return replace(state, learner=replace(state.learner, members=members))
-
-
-def _check_effect(member: int, wanted: Mapping[str, float], effective: Mapping[str, float]) -> None:
-    """What a member's next update uses is what was chosen."""
-    for name, value in wanted.items():
-        if name not in ("lr", "clip") and effective[name] != value:
-            raise RookeryError(f"member {member} was given {name}={value:g}, and uses {effective[name]:g}")
 
 
 def _times(raised: Sequence[Raised], seconds: float) -> dict[str, float]:

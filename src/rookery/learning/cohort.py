@@ -9,7 +9,6 @@ from typing import NamedTuple, Protocol
 
 from rookery.learning.ppo import PPO, Member, PPOState, experienced
 from rookery.learning.trainer import Trainer
-from rookery.policies.actor_critic import ActorCritic
 from rookery.rollout.collect import Stint, Trajectory
 
 
@@ -30,9 +29,8 @@ class Lesson(NamedTuple):
 class Cohort:
     """The members of one learner, wherever their environments are. What it holds can be made again at any time."""
 
-    def __init__(self, ppo: PPO, model: ActorCritic, source: Source, reward_scale: float, threads: int) -> None:
-        self.ppo, self.source, self.scale = ppo, source, reward_scale
-        self.trainer = Trainer(ppo, model, threads)
+    def __init__(self, ppo: PPO, trainer: Trainer, source: Source, reward_scale: float) -> None:
+        self.ppo, self.trainer, self.source, self.scale = ppo, trainer, source, reward_scale
         self.ahead: tuple[list[tuple[int, int]], list[Trajectory]] | None = None
 
     def learn(self, state: PPOState) -> Lesson:
@@ -57,9 +55,6 @@ class Cohort:
         seconds = time.perf_counter() - began
         times = {"act": act, "environment": collecting - act, "update": seconds - collecting}
         return Lesson(advanced, trajectories, times)
-
-    def close(self) -> None:
-        self.trainer.close()
 
     def _collected(self, state: PPOState) -> Iterable[tuple[int, Trajectory]]:
         """This generation's rollouts: they are there already where acting may be ahead of learning."""

@@ -11,6 +11,7 @@ from rookery.experiment import Experiment
 from rookery.fleet.specs import cores
 from rookery.learning.cohort import Cohort
 from rookery.learning.ppo import PPO, Actor, PPOState
+from rookery.learning.trainer import Trainer
 from rookery.policies.actor_critic import ActorCritic
 from rookery.pursuits import Round
 from rookery.rollout.rollouts import Rollouts
@@ -32,8 +33,9 @@ class Learning:
             actor="rookery.rollout.worker:Worker",
             critic=ppo.critic,
         )
+        self.trainer = Trainer(ppo, self.model, cores())
         rollouts = Rollouts(self.evaluator.fleet)
-        self.cohort = Cohort(ppo, self.model, rollouts, experiment.env.reward_scale, cores())
+        self.cohort = Cohort(ppo, self.trainer, rollouts, experiment.env.reward_scale)
 
     def begin(self, start: Actor | None) -> Progress:
         """The run before its first steps."""
@@ -73,5 +75,5 @@ class Learning:
         )
 
     def close(self) -> None:
-        self.cohort.close()
+        self.trainer.close()
         self.evaluator.close()

@@ -8,18 +8,21 @@ from itertools import pairwise
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from rookery.envs import Env
+from rookery.envs import Env, arena
 from rookery.errors import RookeryError
 from rookery.genomes import Vector
 from rookery.learning.cohort import Cohort
-from rookery.learning.ppo import PPO, Member, PPOState, apply_hyperparameters
+from rookery.learning.ppo import ENV_GENES, PPO, Member, PPOState, Worlds, apply_hyperparameters, varied
+from rookery.learning.trainer import Trainer
 from rookery.policies import PolicySpec
 from rookery.rollout.collect import Collector, Stint, Trajectory
 from rookery.rollout.results import Candidate, Context, Trial
 from rookery.rollout.worker import Worker
 
 _TURNS = 2
+_Variant = tuple[tuple[str, float], ...]  # genes of the environment
 
 
 class Raised(msgspec.Struct, frozen=True, eq=False):
@@ -40,8 +43,8 @@ class Nursery(Worker):
     ) -> None:
         super().__init__(env, network, threads, unseen, learner.critic)
         self.learner, self.seed = learner, seed
-        here = _Here(self.collector, min(threads, _TURNS))
-        self.cohort = Cohort(learner, self.collector.model, here, env.reward_scale, threads)
+        self.trainer = Trainer(learner, self.collector.model, threads)
+        self.cohorts: dict[_Variant, Cohort] = {}
         self.members: dict[int, Member] = {}
 
     def adopt(self, members: Sequence[Member]) -> None:
@@ -51,18 +54,25 @@ class Nursery(Worker):
     def rear(self, ids: Sequence[int], generations: int, seeds: Sequence[int]) -> list[Raised]:
         """These members after some generations, measured on episodes of these seeds."""
         size = self.policy.space.size
-        state = PPOState(self.seed, size, tuple(self.members[number] for number in ids))
-        times = dict.fromkeys(("act", "environment", "update"), 0.0)
-        before = {member.id: member.steps for member in state.members}
-        for _ in range(generations):
-            state, _, spent = self.cohort.learn(state)
-            times = {name: times[name] + spent[name] for name in times}
-        self.adopt(state.members)
-        return [self._measured(member, before[member.id], seeds, times, len(ids)) for member in state.members]
+        groups: dict[_Variant, list[Member]] = {}
+        for number in ids:
+            groups.setdefault(_variant(self.members[number]), []).append(self.members[number])
+        found: dict[int, Raised] = {}
+        for variant, members in groups.items():
+            cohort = self._cohort(variant)
+            state = PPOState(self.seed, size, tuple(members))
+            times = dict.fromkeys(("act", "environment", "update"), 0.0)
+            for _ in range(generations):
+                state, _, spent = cohort.learn(state)
+                times = {name: times[name] + spent[name] / len(members) for name in times}
+            self.adopt(state.members)
+            for before, member in zip(members, state.members, strict=True):
+                found[member.id] = self._measured(member, before.steps, seeds, times)
+        return [found[number] for number in ids]
 
     def give(self, member: int) -> Member:
-        """A member, for another one to inherit from."""
-        return self.members[member]
+        """A member, for another one to inherit from: all but its own environments."""
+        return replace(self.members[member], worlds=Worlds(0))
 
     def take(self, member: int, parent: Member) -> None:
         """Let a member inherit from another."""
@@ -74,12 +84,19 @@ class Nursery(Worker):
         return self.learner.settings(self.members[member])
 
     def close(self) -> None:
-        self.cohort.close()
+        self.trainer.close()
         super().close()
 
-    def _measured(
-        self, member: Member, before: int, seeds: Sequence[int], times: Mapping[str, float], share: int
-    ) -> Raised:
+    def _cohort(self, variant: _Variant) -> Cohort:
+        """Those who learn in an environment that genes have changed like this."""
+        if variant not in self.cohorts:
+            env = varied(self.env, dict(variant))
+            collector = Collector(arena(env), self.collector.model, self.threads) if variant else self.collector
+            here = _Here(collector, min(self.threads, _TURNS))
+            self.cohorts[variant] = Cohort(self.learner, self.trainer, here, env.reward_scale)
+        return self.cohorts[variant]
+
+    def _measured(self, member: Member, before: int, seeds: Sequence[int], times: Mapping[str, float]) -> Raised:
         context = Context(np.zeros(0, np.float32), member.moments)
         genome = Vector(self.collector.model.deployed(member.parameters))
         began = time.perf_counter()
@@ -93,8 +110,13 @@ class Nursery(Worker):
             earned=tuple(earned / self.env.reward_scale for earned in result.returns),
             steps=member.steps - before,
             measured=result.steps,
-            times={name: seconds / share for name, seconds in times.items()} | {"measure": measuring},
+            times={**times, "measure": measuring},
         )
+
+
+def _variant(member: Member) -> _Variant:
+    """The genes that change a member's environment."""
+    return tuple(sorted((name, value) for name, value in member.hyperparameters.items() if name in ENV_GENES))
 
 
 class _Here:

@@ -26,6 +26,7 @@ from rookery.streams import stream
 
 _Positive = Annotated[int, Meta(ge=1)]
 _Above = Annotated[float, Meta(gt=0)]
+ENV_GENES = ("env.reward_scale", "env.max_steps", "env.action_repeat")  # which members may differ in
 _RECENT = 100  # episodes that a member's score is the mean of
 
 
@@ -265,7 +266,7 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
     def settings(self, member: Member) -> dict[str, float]:
         """The hyperparameters that the next update of a member uses, schedules applied."""
-        values = dict(member.hyperparameters)
+        values = {name: value for name, value in member.hyperparameters.items() if name in self.DYNAMIC}
         for name, horizon in (("lr", self.lr_anneal), ("clip", self.clip_anneal)):
             if horizon is not None:
                 values[name] *= max(0.0, 1 - member.steps / horizon)
@@ -299,13 +300,26 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 def apply_hyperparameters(member: Member, values: Mapping[str, float]) -> Member:
-    """The member with other hyperparameters, from its next update on; read back, they are exactly these."""
-    unknown = [name for name in values if name not in member.hyperparameters]
+    """The member with other hyperparameters, from its next update on; read back, they are exactly these.
+
+    Where that changes its environment, it goes on in new ones.
+    """
+    known = (*member.hyperparameters, *ENV_GENES)
+    unknown = [name for name in values if name not in known]
     if unknown:
-        known = ", ".join(member.hyperparameters)
-        raise UserError(f"{unknown[0]} is no hyperparameter of this member; it has {known}")
-    changed = {name: float(value) for name, value in values.items()}
-    return replace(member, hyperparameters=member.hyperparameters | changed)
+        raise UserError(f"{unknown[0]} is no hyperparameter of this member; it has {', '.join(known)}")
+    changed = member.hyperparameters | {name: float(value) for name, value in values.items()}
+    worlds = member.worlds
+    if any(changed.get(name) != member.hyperparameters.get(name) for name in ENV_GENES):
+        worlds = Worlds(member.age, (), tuple(np.zeros_like(part) for part in worlds.carry))
+    return replace(member, hyperparameters=changed, worlds=worlds)
+
+
+def varied(env: Env, genes: Mapping[str, float]) -> Env:
+    """An environment with some of its settings changed."""
+    whole = {"max_steps", "action_repeat"}
+    changes = {name.removeprefix("env."): value for name, value in genes.items()}
+    return replace(env, **{name: round(value) if name in whole else value for name, value in changes.items()})
 
 
 def experienced(member: Member, trajectory: Trajectory, reward_scale: float) -> Member:

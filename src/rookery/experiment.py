@@ -101,6 +101,9 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ),
     ] = 20
     validation_episodes: Annotated[int, Meta(ge=1, description="episodes of a validation")] = 100
+    sample: Annotated[
+        bool, Meta(description="draw actions on fresh episodes too, where the policy does while it trains")
+    ] = False
     unseen: Annotated[
         dict[str, Any] | None,
         Meta(
@@ -194,6 +197,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             _ = self.unseen
         except ValueError as error:
             raise ValueError(f"evaluation.unseen: {error}") from None
+        if self.evaluation.sample and not (self.policy.action.sample or self.policy.action.noise):
+            raise ValueError("evaluation.sample needs a policy that draws: policy.action.sample=true")
         if is_steady(self.algorithm) and self.policy.normaliser is not None:
             raise ValueError(
                 "algorithm.mode=steady needs policy.normaliser=null: its candidates never share statistics"

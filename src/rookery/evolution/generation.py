@@ -127,7 +127,15 @@ def fresh_episodes(
     seeds = streams.seeds(experiment.seed, purpose, number, 0, episodes)
     # Several trials rather than one: an evaluator divides its work by trials.
     parts = next(n for n in range(min(_PARTS, episodes), episodes + 1) if episodes % n == 0)
-    trials = [Trial(deployed, seeds[part::parts], unseen=unseen) for part in range(parts)]
+    trials = [
+        Trial(
+            deployed,
+            seeds[part::parts],
+            explore=(experiment.seed, number, CHAMPION - 1 - part) if experiment.evaluation.sample else None,
+            unseen=unseen,
+        )
+        for part in range(parts)
+    ]
     return surroundings(experiment, progress), trials
 
 

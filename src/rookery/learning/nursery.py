@@ -21,7 +21,7 @@ from rookery.rollout.collect import Collector, Stint, Trajectory
 from rookery.rollout.results import Candidate, Context, Trial
 from rookery.rollout.worker import Worker
 
-_TURNS = 2
+_TURNS = 4
 _Variant = tuple[tuple[str, float], ...]  # genes of the environment
 
 
@@ -92,7 +92,7 @@ class Nursery(Worker):
         if variant not in self.cohorts:
             env = varied(self.env, dict(variant))
             collector = Collector(arena(env), self.collector.model, self.threads) if variant else self.collector
-            here = _Here(collector, min(self.threads, _TURNS))
+            here = _Here(collector, _TURNS if self.threads > 1 else 1)
             self.cohorts[variant] = Cohort(self.learner, self.trainer, here, env.reward_scale)
         return self.cohorts[variant]
 

@@ -13,7 +13,7 @@ from rookery.fleet.engine import FleetError, WorkerId
 from rookery.rollout.collect import Stint, Trajectory, joined, shares
 
 _ATTEMPTS = 5  # workers that may be lost with one and the same stint
-_TURNS = 2  # for a worker that is alone: while one half of the members learns, the other collects
+_TURNS = 4  # for a worker that is alone: while some members learn, others collect
 
 
 class Rollouts:

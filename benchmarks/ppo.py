@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.learners import Setting, beside, changes
 from rookery.experiment import load_experiment
 
-ENVIRONMENTS = {"cartpole-ppo": 32, "lander-ppo": 32, "pendulum-ppo": 32, "halfcheetah-ppo": 32}  # ours
+ENVIRONMENTS = {"cartpole-ppo": 64, "lander-ppo": 64, "pendulum-ppo": 128, "halfcheetah-ppo": 128}  # ours
 SETTINGS = (Setting(4096, epochs=10, minibatch=64), Setting(4096, epochs=6, minibatch=256))
 STEPS = 400_000
 PEER_STEPS = 40_960

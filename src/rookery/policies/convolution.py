@@ -87,8 +87,6 @@ def into_blocks(maps: Any, layer: Convolution) -> Any:
     xp = maps.__array_namespace__()
     *lead, height, width, channels = maps.shape
     maps, stride = _padded(xp, maps, layer, -3), layer.stride
-    if stride == 1:
-        return maps
     down, across, _ = layer.output((height, width, channels))
     tall, wide = (n + layer.size // stride - 1 for n in (down, across))
     maps = maps[..., : tall * stride, : wide * stride, :].reshape(*lead, tall, stride, wide, stride * channels)

@@ -13,6 +13,10 @@ from jax.custom_batching import sequential_vmap
 
 from rookery.policies.convolution import Convolution, into_blocks
 
+Border = tuple[tuple[int, int], ...]  # zeros before and behind columns and rows
+
+_NOTHING: Border = ((0, 0), (0, 0))
+
 _one_by_one: Callable[[Callable[..., Any]], Callable[..., Any]] = sequential_vmap
 
 _OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_DOT"}
@@ -33,10 +37,13 @@ def compiler_options() -> dict[str, str]:
 
 def convolved(maps: Any, matrix: Any, layer: Convolution) -> Any:
     """Maps (*lead, batch, height, width, channels) under a kernel's matrix (*lead, rows, channels)."""
-    maps = into_blocks(maps, layer)
+    if layer.stride == 1:
+        around = layer.padding(maps.shape[-3]), layer.padding(maps.shape[-2])
+    else:
+        maps, around = into_blocks(maps, layer), _NOTHING
     times = layer.size // layer.stride
     kernel = matrix.reshape(*matrix.shape[:-2], times, times, maps.shape[-1], layer.channels)
-    product = _product
+    product = _product(around)
     for _ in maps.shape[:-4]:
         product = jax.vmap(product)
     return product(maps, kernel)
@@ -58,44 +65,38 @@ def in_chunks(function: Callable[[Any], Any], batch: Any, size: int) -> Any:
     return lax.scan(lambda total, chunk: (jax.tree.map(jnp.add, total, function(chunk)), None), zeros, chunks)[0]
 
 
-def _convolved(maps: Any, kernel: Any, border: int = 0) -> Any:
-    around = [(border, border)] * 2
+@cache
+def _product(around: Border) -> Callable[[Any, Any], Any]:
+    """A convolution of blocks with zeros around them.
+
+    XLA brings the gradients of a convolution into the form that its kernels want, but not within a loop, where
+    they would take a hundred times as long: here they have that form from the start. Members come one after the
+    other; groups of channels would not be fast either. There are two gradients so that images need not have one.
+    """
+
+    @_one_by_one
+    def forward(maps: Any, kernel: Any) -> Any:
+        return _convolved(maps, kernel, around)
+
+    @_one_by_one
+    def maps_gradient(kernel: Any, gradient: Any) -> Any:
+        last = len(kernel) - 1
+        rest = tuple((last - before, last - behind) for before, behind in around)
+        return _convolved(gradient, kernel[::-1, ::-1].swapaxes(2, 3), rest)
+
+    @_one_by_one
+    def kernel_gradient(maps: Any, gradient: Any) -> Any:
+        turned = _convolved(maps.transpose(3, 1, 2, 0), gradient.transpose(1, 2, 0, 3), around)
+        return turned.transpose(1, 2, 0, 3)
+
+    def backward(kept: tuple[Any, Any], gradient: Any) -> tuple[Any, Any]:
+        maps, kernel = kept
+        return maps_gradient(kernel, gradient), kernel_gradient(maps, gradient)
+
+    product = jax.custom_vjp(forward)
+    product.defvjp(lambda maps, kernel: (forward(maps, kernel), (maps, kernel)), backward)
+    return product
+
+
+def _convolved(maps: Any, kernel: Any, around: Border) -> Any:
     return lax.conv_general_dilated(maps, kernel, (1, 1), around, dimension_numbers=("NHWC", "HWIO", "NHWC"))
-
-
-# XLA brings a convolution's gradients into the form that its kernels want, but not within a loop, where they would
-# take a hundred times as long: here they have that form from the start. Members come one after the other; groups
-# of channels would not be fast either. There are two gradients so that the one of images, unused, is left out.
-
-
-@_one_by_one
-def _forward(maps: Any, kernel: Any) -> Any:
-    return _convolved(maps, kernel)
-
-
-@_one_by_one
-def _maps_gradient(kernel: Any, gradient: Any) -> Any:
-    return _convolved(gradient, kernel[::-1, ::-1].swapaxes(2, 3), len(kernel) - 1)
-
-
-@_one_by_one
-def _kernel_gradient(maps: Any, gradient: Any) -> Any:
-    return _convolved(maps.transpose(3, 1, 2, 0), gradient.transpose(1, 2, 0, 3)).transpose(1, 2, 0, 3)
-
-
-@jax.custom_vjp
-def _product(maps: Any, kernel: Any) -> Any:
-    """A convolution with stride 1 and no border."""
-    return _forward(maps, kernel)
-
-
-def _product_forward(maps: Any, kernel: Any) -> tuple[Any, tuple[Any, Any]]:
-    return _forward(maps, kernel), (maps, kernel)
-
-
-def _product_backward(kept: tuple[Any, Any], gradient: Any) -> tuple[Any, Any]:
-    maps, kernel = kept
-    return _maps_gradient(kernel, gradient), _kernel_gradient(maps, gradient)
-
-
-_product.defvjp(_product_forward, _product_backward)

@@ -132,3 +132,13 @@ def test_networks_can_be_compiled_and_differentiated(network: Nature | Impala) -
     gradient = jax.jit(jax.grad(loss))(policy.space.initial(np.random.default_rng(0)))
     views = policy.space.split(np.asarray(gradient))
     assert all(np.isfinite(view).all() and view.any() for view in views.values())
+
+
+def test_impala_may_start_from_xaviers_weights() -> None:
+    spaces = Spaces(Observation((3, 64, 64), "uint8"), Discrete((15,)))
+    spread = {part.name: part.std for part in Policy(Impala(xavier=True), spaces).space.parameters}
+    assert spread["k0"] == pytest.approx((2 / (9 * 3 + 9 * 16)) ** 0.5)
+    assert spread["k5"] == pytest.approx((2 / (9 * 16 + 9 * 32)) ** 0.5)
+    assert spread["w0"] == pytest.approx((2 / (2048 + 256)) ** 0.5)
+    plain = {part.name: part.std for part in Policy(Impala(), spaces).space.parameters}
+    assert spread["k1"] == pytest.approx(plain["k1"])  # of as many channels out as in

@@ -27,6 +27,7 @@ class CNN(Network, frozen=True):
 
     images: ClassVar[bool] = True
     gain: ClassVar[float] = sqrt(2)  # of initial kernels: makes up for what relu takes away
+    chunk: ClassVar[int] = 128  # images to learn from at once: what is between their layers fits into the cache
 
     hidden: Annotated[
         tuple[Width, ...], Meta(description="widths of the layers behind the convolutions", min_length=1)

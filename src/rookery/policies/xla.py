@@ -15,8 +15,6 @@ from rookery.policies.convolution import Convolution, into_blocks
 
 Border = tuple[tuple[int, int], ...]  # zeros before and behind columns and rows
 
-_NOTHING: Border = ((0, 0), (0, 0))
-
 _one_by_one: Callable[[Callable[..., Any]], Callable[..., Any]] = sequential_vmap
 
 _OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_DOT"}
@@ -37,10 +35,11 @@ def compiler_options() -> dict[str, str]:
 
 def convolved(maps: Any, matrix: Any, layer: Convolution) -> Any:
     """Maps (*lead, batch, height, width, channels) under a kernel's matrix (*lead, rows, channels)."""
+    around: Border = ((0, 0), (0, 0))
     if layer.stride == 1:
         around = layer.padding(maps.shape[-3]), layer.padding(maps.shape[-2])
     else:
-        maps, around = into_blocks(maps, layer), _NOTHING
+        maps = into_blocks(maps, layer)
     times = layer.size // layer.stride
     kernel = matrix.reshape(*matrix.shape[:-2], times, times, maps.shape[-1], layer.channels)
     product = _product(around)

@@ -18,6 +18,7 @@ RESULTS = Path(__file__).parent / "results"
 NAMES = (
     "throughput",
     "pixels",
+    "convolutions",
     "evotorch",
     "startup",
     "memory",

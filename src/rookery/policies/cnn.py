@@ -1,4 +1,4 @@
-"""Convolutional networks: every layer is one batched matrix product, a convolution's over rows of patches."""
+"""Convolutional networks: every layer that acts is one batched matrix product, a convolution's over rows of patches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CNN(Network, frozen=True):
 
     images: ClassVar[bool] = True
     gain: ClassVar[float] = sqrt(2)  # of initial kernels: makes up for what relu takes away
-    chunk: ClassVar[int] = 128  # images to learn from at once: what is between their layers fits into the cache
+    chunk: ClassVar[int] = 64  # images to learn from at once: what is between their layers fits into the cache
 
     hidden: Annotated[
         tuple[Width, ...], Meta(description="widths of the layers behind the convolutions", min_length=1)

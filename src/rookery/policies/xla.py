@@ -17,14 +17,14 @@ Border = tuple[tuple[int, int], ...]  # zeros before and behind columns and rows
 
 _one_by_one: Callable[[Callable[..., Any]], Callable[..., Any]] = sequential_vmap
 
-_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_DOT"}
+_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_DOT,LIBRARY_FUSION_TYPE_REDUCE"}
 
 
 @cache
 def compiler_options() -> dict[str, str]:
-    """For `jax.jit` of everything with convolutions in it: Eigen computes them, YNNPACK the products.
+    """For `jax.jit` of what learns with convolutions: Eigen computes them, YNNPACK only products and sums.
 
-    YNNPACK's convolutions take up to ten times as long. An XLA that does not know the option is left as it is.
+    YNNPACK's convolutions can take ten times as long. An XLA that does not know the option is left as it is.
     """
     try:
         jax.jit(lambda: 0, compiler_options=_OPTIONS).lower().compile()

@@ -19,6 +19,7 @@ RESULTS = Path(__file__).parent / "results"
 NAMES = (
     "throughput",
     "pixels",
+    "convolutions",
     "evotorch",
     "startup",
     "memory",

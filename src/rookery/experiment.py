@@ -102,7 +102,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = 20
     validation_episodes: Annotated[int, Meta(ge=1, description="episodes of a validation")] = 100
     sample: Annotated[
-        bool, Meta(description="draw actions on fresh episodes too, where the policy does while it trains")
+        bool, Meta(description="draw discrete actions on fresh episodes too, not only in training")
     ] = False
     unseen: Annotated[
         dict[str, Any] | None,
@@ -197,8 +197,6 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             _ = self.unseen
         except ValueError as error:
             raise ValueError(f"evaluation.unseen: {error}") from None
-        if self.evaluation.sample and not (self.policy.action.sample or self.policy.action.noise):
-            raise ValueError("evaluation.sample needs a policy that draws: policy.action.sample=true")
         if is_steady(self.algorithm) and self.policy.normaliser is not None:
             raise ValueError(
                 "algorithm.mode=steady needs policy.normaliser=null: its candidates never share statistics"

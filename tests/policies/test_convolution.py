@@ -34,6 +34,15 @@ def convolved(images: NDArray[Any], kernel: NDArray[Any], layer: Convolution) ->
     return np.asarray(out)
 
 
+def multiplied(maps: Any, matrix: Any, layer: Convolution) -> NDArray[Any]:
+    """A convolution, as policies act with NumPy and learn with JAX."""
+    if isinstance(maps, np.ndarray):
+        return np.asarray(patches(maps, layer) @ matrix)
+    from rookery.policies.xla import convolved
+
+    return np.asarray(convolved(maps, matrix, layer))
+
+
 @pytest.mark.parametrize("layer", KERNELS, ids=str)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("library", ["numpy", "jax"])
@@ -48,7 +57,7 @@ def test_products_with_patches_are_convolutions(layer: Convolution, size: tuple[
     kernel = axes.transpose(0, 2, 1, 3, 4, 5).reshape(layer.size, layer.size, channels, layer.channels)
     expected = convolved(maps, kernel, layer)
     assert expected.shape[1:] == layer.output((*size, channels))
-    found = np.asarray(patches(xp.asarray(maps), layer) @ xp.asarray(matrix)).reshape(expected.shape)
+    found = multiplied(xp.asarray(maps), xp.asarray(matrix), layer).reshape(expected.shape)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -69,8 +78,7 @@ def test_blocks_of_bytes_are_convolved_as_the_images_would_be(
     expected = convolved(np.moveaxis(images, 1, -1) / np.float32(255), kernel, layer)
     maps = blocks(xp.asarray(images), layer)
     assert maps.dtype == np.uint8
-    rows = patches(scaled(maps), layer.over_blocks())
-    found = np.asarray(rows @ xp.asarray(matrix)).reshape(expected.shape)
+    found = multiplied(scaled(maps), xp.asarray(matrix), layer.over_blocks()).reshape(expected.shape)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -124,3 +132,13 @@ def test_networks_can_be_compiled_and_differentiated(network: Nature | Impala) -
     gradient = jax.jit(jax.grad(loss))(policy.space.initial(np.random.default_rng(0)))
     views = policy.space.split(np.asarray(gradient))
     assert all(np.isfinite(view).all() and view.any() for view in views.values())
+
+
+def test_impala_may_start_from_xaviers_weights() -> None:
+    spaces = Spaces(Observation((3, 64, 64), "uint8"), Discrete((15,)))
+    spread = {part.name: part.std for part in Policy(Impala(xavier=True), spaces).space.parameters}
+    assert spread["k0"] == pytest.approx((2 / (9 * 3 + 9 * 16)) ** 0.5)
+    assert spread["k5"] == pytest.approx((2 / (9 * 16 + 9 * 32)) ** 0.5)
+    assert spread["w0"] == pytest.approx((2 / (2048 + 256)) ** 0.5)
+    plain = {part.name: part.std for part in Policy(Impala(), spaces).space.parameters}
+    assert spread["k1"] == pytest.approx(plain["k1"])  # of as many channels out as in

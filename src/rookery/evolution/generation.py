@@ -100,7 +100,7 @@ def trials(experiment: Experiment, progress: Progress, asked: Sequence[Candidate
                 candidate,
                 _training_seeds(evaluation, seed, generation, candidate.group),
                 observe=normaliser is not None and bool(chance < normaliser.share),
-                explore=(seed, generation, candidate.id),
+                explore=(seed, generation, candidate.id) if experiment.policy.action.explores else None,
             )
         )
     return found

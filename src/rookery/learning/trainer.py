@@ -20,6 +20,7 @@ from rookery.errors import RookeryError
 from rookery.learning.ppo import PPO, Actor, Member
 from rookery.learning.update import METRICS, Batch, Optimised, Shape, Stale, make_update
 from rookery.policies.actor_critic import ActorCritic
+from rookery.policies.xla import compiler_options
 from rookery.rollout.collect import Trajectory
 
 # What tells most about how learning goes comes first.
@@ -41,7 +42,8 @@ class Trainer:
             stale=ppo.staleness > 0,
             clip_observations=normaliser.clip if normaliser else None,
         )
-        self.program: Callable[..., Any] = jax.jit(make_update(model, shape))
+        options = compiler_options() if model.images else {}
+        self.program: Callable[..., Any] = jax.jit(make_update(model, shape), compiler_options=options)
         self.compiling, self.compiled = Lock(), False
         self.pool = ThreadPoolExecutor(threads, "update")
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from rookery.learning.advantages import advantages
 from rookery.policies.actor_critic import ActorCritic
 from rookery.policies.normaliser import Scaling
+from rookery.policies.xla import in_chunks
 
 METRICS = ("policy_loss", "value_loss", "entropy", "kl", "clipped", "gradient_norm")
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-5  # Adam's
@@ -142,8 +143,9 @@ class _Rollout:
             return outputs[:-1], values
         steps, envs, *each = seen.shape
         flat = seen[:-1].reshape(-1, *each)
-        if self.model.images:  # a part at a time: features of all images at once take too much memory
-            parts = flat.reshape(-1, self.shape.minibatch // self.shape.accumulate, *each)
+        if self.model.images:  # a part at a time, which stays in the processor's cache
+            few = self.model.network.chunk
+            parts = flat.reshape(-1, next(n for n in range(few, 0, -1) if len(flat) % n == 0), *each)
             outputs, values = jax.lax.map(lambda part: self.model.both(parameters, part, ())[:2], parts)
         else:
             outputs, values, _ = self.model.both(parameters, flat, ())
@@ -170,19 +172,15 @@ def _step(model: ActorCritic, shape: Shape, state: Any, part: Any, settings: Any
     optimised, sums, going = state
     part = _prepared(shape, part)
     parameters = model.space.split(optimised.parameters)
-    slope = jax.grad(lambda parameters, part: _loss(model, shape, parameters, part, settings), has_aux=True)
-    if shape.accumulate == 1:
-        gradient, metrics = slope(parameters, part)
-        flat = _flat(model, gradient)
-    else:
-        parts = jax.tree.map(lambda array: array.reshape(shape.accumulate, -1, *array.shape[1:]), part)
 
-        def more(total: Any, part: Any) -> tuple[Any, None]:
-            gradient, metrics = slope(parameters, part)
-            return (total[0] + _flat(model, gradient), total[1] + metrics), None
+    def slope(part: Any) -> tuple[Any, Any]:
+        gradient, metrics = jax.grad(
+            lambda parameters: _loss(model, shape, parameters, part, settings), has_aux=True
+        )(parameters)
+        return _flat(model, gradient), metrics
 
-        nothing = (jnp.zeros_like(optimised.parameters), jnp.zeros(len(METRICS) - 1))
-        (flat, metrics), _ = jax.lax.scan(more, nothing, parts)
+    rows = len(part["share"]) // shape.accumulate
+    flat, metrics = in_chunks(slope, part, min(rows, model.network.chunk) if model.images else rows)
     norm = jnp.sqrt((flat * flat).sum())
     flat = flat * jnp.minimum(1.0, settings["gradient_norm"] / (norm + 1e-8))
     stepped = _adam(optimised, flat, settings["lr"])

@@ -1,4 +1,4 @@
-"""Convolutional networks: every layer is one batched matrix product, a convolution's over rows of patches."""
+"""Convolutional networks: where they act, every layer is one matrix product, a convolution's over patches."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from rookery.errors import UserError
 from rookery.genomes.space import Parameter
@@ -26,6 +27,7 @@ class CNN(Network, frozen=True):
 
     images: ClassVar[bool] = True
     gain: ClassVar[float] = sqrt(2)  # of initial kernels: makes up for what relu takes away
+    chunk: ClassVar[int] = 64  # images to learn from at once: what is between their layers fits into the cache
 
     hidden: Annotated[
         tuple[Width, ...], Meta(description="widths of the layers behind the convolutions", min_length=1)
@@ -79,12 +81,10 @@ class CNN(Network, frozen=True):
     def convolve(self, parameters: Mapping[str, Any], number: int, maps: Any, kernel: Convolution) -> Any:
         """One convolution, before its activation."""
         *lead, batch, height, width, channels = maps.shape
-        few = _FRAMES_AT_ONCE if isinstance(maps, np.ndarray) else batch
-        parts = [
-            _multiplied(patches(maps[..., at : at + few, :, :, :], kernel), parameters[f"k{number}"])
-            for at in range(0, batch, few)
-        ]
-        out = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-2)
+        matrix = parameters[f"k{number}"]
+        out = (
+            _few_at_once(maps, matrix, kernel) if isinstance(maps, np.ndarray) else _learned(maps, matrix, kernel)
+        )
         out = normalised(parameters, f"k{number}", out) + parameters[f"bk{number}"][..., None, :]
         return out.reshape(*lead, batch, *kernel.output((height, width, channels)))
 
@@ -120,6 +120,23 @@ class CNN(Network, frozen=True):
     def _flat(self, parameters: Mapping[str, Any], x: Any) -> Any:
         maps = self.maps(parameters, x)
         return maps.reshape(*maps.shape[:-3], prod(maps.shape[-3:]))
+
+
+def _few_at_once(maps: NDArray[Any], matrix: Any, kernel: Convolution) -> Any:
+    """A convolution's rows (*lead, batch * places, channels), acting."""
+    parts = [
+        _multiplied(patches(maps[..., at : at + _FRAMES_AT_ONCE, :, :, :], kernel), matrix)
+        for at in range(0, maps.shape[-4], _FRAMES_AT_ONCE)
+    ]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-2)
+
+
+def _learned(maps: Any, matrix: Any, kernel: Convolution) -> Any:
+    """A convolution's rows (*lead, batch * places, channels), learning."""
+    from rookery.policies.xla import convolved
+
+    out = convolved(maps, matrix, kernel)
+    return out.reshape(*out.shape[:-4], prod(out.shape[-4:-1]), out.shape[-1])
 
 
 def _multiplied(rows: Any, matrix: Any) -> Any:

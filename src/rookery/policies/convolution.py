@@ -1,4 +1,4 @@
-"""Convolutions as matrix products: images become rows of patches, written for NumPy and JAX alike.
+"""Convolutions as matrix products: images become maps of blocks, and for NumPy rows of patches.
 
 Maps are (..., height, width, channels). A patch lies in a row block by block, a block being `stride` x `stride`
 pixels: for sizes that are whole strides every product is that of a convolution with stride 1 over blocks.
@@ -10,6 +10,7 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 Size = tuple[int, int, int]  # height, width, channels
 
@@ -65,28 +66,31 @@ def blocks(images: Any, layer: Convolution) -> Any:
     return joined if run == stride else np.ascontiguousarray(joined).view(np.uint8)
 
 
-def patches(maps: Any, layer: Convolution) -> Any:
+def patches(maps: NDArray[Any], layer: Convolution) -> NDArray[Any]:
     """The patches under a kernel, one row each: (..., height, width, channels) -> (..., places, rows)."""
-    xp = maps.__array_namespace__()
     *lead, height, width, channels = maps.shape
-    maps = _padded(xp, maps, layer, -3)
+    maps = _padded(np, maps, layer, -3)
     down, across, _ = layer.output((height, width, channels))
     stride, count = layer.stride, layer.size // layer.stride
-    shape = (*lead, down * across, layer.rows(channels))
-    if isinstance(maps, np.ndarray):
-        *outer, tall, wide, deep = maps.strides
-        windows = np.lib.stride_tricks.as_strided(
-            maps,
-            (*lead, down, across, count, count, stride, stride * channels),
-            (*outer, stride * tall, stride * wide, stride * tall, stride * wide, tall, deep),
-            writeable=False,
-        )
-        return windows.reshape(shape)
-    tall, wide = down + count - 1, across + count - 1
+    *outer, tall, wide, deep = maps.strides
+    windows = np.lib.stride_tricks.as_strided(
+        maps,
+        (*lead, down, across, count, count, stride, stride * channels),
+        (*outer, stride * tall, stride * wide, stride * tall, stride * wide, tall, deep),
+        writeable=False,
+    )
+    return windows.reshape(*lead, down * across, layer.rows(channels))
+
+
+def into_blocks(maps: Any, layer: Convolution) -> Any:
+    """Maps (..., height, width, channels), with their border, as maps of the blocks that the kernel goes over."""
+    xp = maps.__array_namespace__()
+    *lead, height, width, channels = maps.shape
+    maps, stride = _padded(xp, maps, layer, -3), layer.stride
+    down, across, _ = layer.output((height, width, channels))
+    tall, wide = (n + layer.size // stride - 1 for n in (down, across))
     maps = maps[..., : tall * stride, : wide * stride, :].reshape(*lead, tall, stride, wide, stride * channels)
-    maps = xp.moveaxis(maps, -3, -2).reshape(*lead, tall, wide, stride * stride * channels)
-    shifted = [maps[..., i : i + down, j : j + across, :] for i in range(count) for j in range(count)]
-    return xp.concat(shifted, axis=-1).reshape(shape)
+    return xp.moveaxis(maps, -3, -2).reshape(*lead, tall, wide, stride * stride * channels)
 
 
 def pooled(maps: Any, window: Convolution) -> Any:

@@ -14,7 +14,7 @@ NoiseKind = Literal["gumbel", "normal"]
 
 
 class Head(Protocol):
-    """`outputs` numbers in, one action out; a head that explores asks for `noise` numbers of a kind per step."""
+    """`outputs` numbers in, one action out; to explore, a head takes `noise` numbers of a kind per step."""
 
     outputs: int
     noise: int
@@ -28,11 +28,11 @@ class Categorical:
 
     noise_kind: NoiseKind = "gumbel"
 
-    def __init__(self, space: Discrete, sample: bool) -> None:
+    def __init__(self, space: Discrete) -> None:
         self.groups = space.choices
         self.scalar = space.scalar
         self.outputs = sum(space.choices)
-        self.noise = self.outputs if sample else 0
+        self.noise = self.outputs
 
     def choose(self, outputs: Any, noise: Any | None) -> Any:
         scores = outputs if noise is None else outputs + noise
@@ -92,7 +92,7 @@ class Binned:
         self.values = np.clip(even.astype(np.float32), low[:, None], high[:, None])
         self.groups = (len(steps),) * low.size
         self.outputs = len(steps) * low.size
-        self.noise = self.outputs if actions.sample else 0
+        self.noise = self.outputs
 
     def choose(self, outputs: Any, noise: Any | None) -> Any:
         return self.deliver(self.pick(outputs if noise is None else outputs + noise))
@@ -115,7 +115,7 @@ def make_head(space: Action, actions: Actions) -> Head:
                 raise UserError(
                     f"policy.action.{field} is for continuous actions; this environment's are discrete"
                 )
-        return Categorical(space, actions.sample)
+        return Categorical(space)
     if actions.bins is not None:
         if actions.noise:
             raise UserError(

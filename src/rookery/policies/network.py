@@ -47,11 +47,17 @@ class Actions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Literal["clip", "tanh"], Meta(description="how continuous outputs are kept within the bounds")
     ] = "clip"
 
+    @property
+    def explores(self) -> bool:
+        """Whether chance has a part in the actions of candidates."""
+        return self.sample or self.noise > 0
+
 
 class Network(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
     """What all networks have; a kind of network adds its own parameters and its forward pass."""
 
     images: ClassVar[bool] = False  # what it takes; otherwise vectors
+    chunk: ClassVar[int] = 4096  # observations to learn from at once
 
     hidden: Annotated[tuple[Width, ...], Meta(description="widths of the hidden layers")] = (64, 64)
     output_scale: Annotated[float, Meta(ge=0, description="scale of the last layer's initial weights")] = 0.1

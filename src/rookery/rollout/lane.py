@@ -59,7 +59,8 @@ class Lane:
         self.squares = np.zeros_like(self.totals)
         self.rewards: list[tuple[NDArray[np.int32], NDArray[np.float32]]] = []
         self.whole = np.issubdtype(shown.dtype, np.integer)  # such numbers are always finite
-        self.noise = NoiseBlocks(policy.head, trials) if policy.head.noise else None
+        exploring = policy.head.noise and any(trial.explore for trial in trials)
+        self.noise = NoiseBlocks(policy.head, trials) if exploring else None
 
         # By cell of the grid: whose it is, what its environment shows, and the moments of what it showed so far.
         self.clock = 0

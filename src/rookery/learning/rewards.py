@@ -38,7 +38,7 @@ class RewardMoments(msgspec.Struct, frozen=True, eq=False):
             running += reward
             returns[step] = running
         counted = returns[~over[:-1]]
-        new = self
+        new = replace(self, running=running)
         if counted.size:
             mean, count = float(counted.mean()), self.count + counted.size
             apart = mean - self.mean

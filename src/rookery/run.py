@@ -131,8 +131,7 @@ class _Sitting:
             if reason := self._limit_reached():
                 self._validate(at_end=True)
                 return reason
-            with self._evaluating():
-                made = self.pursuit.generation(self.progress)
+            made = self._made()
             if reason := self._goes_too_far(made.steps):
                 self._validate(at_end=True)
                 return reason
@@ -143,6 +142,15 @@ class _Sitting:
                 return f"score {self.experiment.stop.score:g} reached"
             self.progress = made.after(self.progress)
             self._report(made)
+
+    def _made(self) -> Round:
+        """What the next generation comes to; where that fails, the one before it is on disk."""
+        try:
+            with self._evaluating():
+                return self.pursuit.generation(self.progress)
+        except RookeryError:
+            self._boundary(final=True)
+            raise
 
     def _evaluate(self, context: Context, trials: Sequence[Trial]) -> list[Result]:
         with self._evaluating():

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from rookery.envs import Env
 from rookery.errors import UserError
-from rookery.learning.ppo import PPO, Member, PPOState, apply_hyperparameters
+from rookery.learning.ppo import PPO, Member, apply_hyperparameters
 from rookery.policies import LSTM, MLP
 from rookery.policies.actor_critic import ActorCritic
 from rookery.rollout.collect import Trajectory
-from tests.learning.members import CARTPOLE, SMALL, School
+from tests.learning.members import School
 
 
 class Lesson:
@@ -211,10 +211,9 @@ def test_a_policy_that_remembers_wants_whole_sequences() -> None:
 
 def test_what_a_learner_cannot_have_is_refused() -> None:
     spaces = School().arena.spaces
-    with pytest.raises(UserError, match="algorithm.critic=shared sees what the policy remembers"):
+    with pytest.raises(UserError, match="=shared sees what the policy remembers"):
         ActorCritic(LSTM(hidden=(4,)), spaces, "separate")
     pendulum = School(Env(id="Pendulum-v1")).arena.spaces
     noisy = MLP(action=replace(MLP().action, noise=0.1))
-    with pytest.raises(UserError, match="algorithm.std is where it starts"):
+    with pytest.raises(UserError, match="std is where it starts"):
         ActorCritic(noisy, pendulum)
-    assert CARTPOLE.id == "CartPole-v1"

@@ -26,6 +26,8 @@ from rookery.streams import seeds, stream
 _BLOCK = 32  # environments that a policy computes for at once
 _HALVES = 2  # of the environments: while one half is simulated, the policy acts for the other
 
+_Part = tuple[int, int, int, int]  # run seed, member, first and last of its environments
+
 
 class Stint(msgspec.Struct, frozen=True, eq=False):
     """What one member is to do: all that its next rollout depends on.
@@ -55,7 +57,8 @@ class Trajectory(msgspec.Struct, frozen=True, eq=False):
 
     Where `over` is set, the observation is the last one of an episode: the step from there only begins the next.
     `fresh` is set where an observation is the first of its episode. `carry` is what the policy remembered at the
-    start and `carried` at the end. `returns` and `lengths` are of the episodes that ended.
+    start and `carried` at the end. `returns` and `lengths` are of the episodes that ended, environment by
+    environment.
     """
 
     observations: NDArray[Any]
@@ -114,7 +117,7 @@ class Collector:
 
     def __init__(self, arena: Arena, model: ActorCritic, threads: int = 1) -> None:
         self.arena, self.model, self.threads = arena, model, threads
-        self.bands: dict[tuple[Any, ...], _Band] = {}
+        self.bands: dict[tuple[_Part, ...], _Band] = {}
 
     def collect(self, stints: Sequence[Stint]) -> list[Trajectory]:
         """A trajectory for each stint; all are equally long and about equally many environments.
@@ -126,7 +129,7 @@ class Collector:
         if band is None or not band.follows(stints):
             if any(len(stint.done) != stint.rollouts for stint in stints):
                 return []
-            self._leave({stint.member for stint in stints})
+            self._forget(stints)
             band = self.bands[key] = _Band(self, stints)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is said by name
             return band.collect(stints)
@@ -135,9 +138,9 @@ class Collector:
         for band in self.bands.values():
             band.close()
 
-    def _leave(self, members: set[int]) -> None:
-        """Give up the environments that these members had."""
-        for key in [key for key in self.bands if members & {member for _, member, *_ in key}]:
+    def _forget(self, stints: Sequence[Stint]) -> None:
+        """Close what has these environments, divided as they may no longer be."""
+        for key in [key for key in self.bands if any(_overlap(part, stint) for part in key for stint in stints)]:
             self.bands.pop(key).close()
 
 
@@ -269,9 +272,10 @@ class _Half:
         members, each = self.lead[0], self.last - self.first
         carried = tuple(part.reshape(members, each, -1) for part in self.carry)
         found = []
+        episodes = sorted(self.ended, key=lambda episode: episode[0])  # whoever else is in this half
         for member in range(members):
             rows = slice(member * each, (member + 1) * each)
-            ended = [(earned, length) for env, earned, length in self.ended if rows.start <= env < rows.stop]
+            ended = [(earned, length) for env, earned, length in episodes if rows.start <= env < rows.stop]
             found.append(
                 Trajectory(
                     self.seen[:, rows],
@@ -318,6 +322,12 @@ class _Half:
     def _name(self, env: int) -> str:
         member, number = self.who[env]
         return f"member {member}, environment {number} (seed {self.seeds[env]})"
+
+
+def _overlap(part: _Part, stint: Stint) -> bool:
+    """Whether some of a stint's environments are in a part."""
+    seed, member, first, last = part
+    return (seed, member) == (stint.seed, stint.member) and first < stint.last and stint.first < last
 
 
 def env_seeds(stint: Stint) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec.structs import replace
@@ -29,12 +29,9 @@ class Rollouts:
         parts = _parts(stints, len(workers))
         found: dict[int, list[list[Trajectory]]] = {}
         out: dict[Task, int] = {}
+        self.homes = _homes(len(parts), workers, self.homes)
         for number, part in enumerate(parts):
-            home = self.homes.get(number)
-            if home not in workers:
-                home = workers[number % len(workers)]
-            out[self._send(part.stints, home, whole=False)] = number
-            self.homes[number] = home
+            out[self._send(part.stints, self.homes[number], whole=False)] = number
         attempts = dict.fromkeys(range(len(parts)), 0)
         while out:
             for task in self.fleet.wait(list(out), at_least=1):
@@ -79,6 +76,22 @@ class _Part:
 
     def __init__(self, stints: Sequence[Stint], places: Sequence[int], share: int, of: int) -> None:
         self.stints, self.places, self.share, self.of = stints, places, share, of
+
+
+def _homes(parts: int, workers: Sequence[WorkerId], before: Mapping[int, WorkerId]) -> dict[int, WorkerId]:
+    """Who does which part: whoever did it before, unless others would have nothing to do meanwhile."""
+    most = -(-parts // len(workers))
+    homes: dict[int, WorkerId] = {}
+    load = dict.fromkeys(workers, 0)
+    for number, home in sorted(before.items()):
+        if number < parts and load.get(home, most) < most:
+            homes[number] = home
+            load[home] += 1
+    for number in range(parts):
+        if number not in homes:
+            homes[number] = min(workers, key=lambda worker: load[worker])
+            load[homes[number]] += 1
+    return homes
 
 
 def _parts(stints: Sequence[Stint], workers: int) -> list[_Part]:

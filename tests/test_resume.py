@@ -112,7 +112,11 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(
     assert not list(tmp_path.rglob(".*.tmp"))
 
 
+MEMBERS = [*SMALL, "population=2", "envs=4", "rollout=32", "minibatch=64", "epochs=2"]
 OTHERS = {
+    "ppo": ["cartpole-ppo", *MEMBERS, "renew=7"],
+    "ppo, acting ahead": ["cartpole-ppo", *MEMBERS, "renew=2", "staleness=1", "normalise_rewards=true"],
+    "ppo, remembering": ["pendulum-lstm", "algorithm=ppo", *MEMBERS, "renew=3", "normalise_rewards=true"],
     "ga": ["cartpole-ga", *SMALL, "elite_episodes=3"],
     "ga with statistics": ["cartpole-ga", *SMALL, "elite_episodes=3", "normaliser.share=0.5"],
     "novelty": ["cartpole", "algorithm=novelty", *SMALL, "centres=2", "centre_episodes=3"],
@@ -125,7 +129,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
-def test_a_killed_run_of_another_strategy_goes_on_as_if_it_had_not_been(
+def test_a_killed_run_of_another_algorithm_goes_on_as_if_it_had_not_been(
     name: str, number: int, tmp_path: Path, command: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["run", *OTHERS[name], "--name", "one", "-q", "--runs"]

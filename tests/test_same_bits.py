@@ -70,7 +70,9 @@ def test_twenty_generations_of_the_lander(
     assert final(tmp_path) == inline
 
 
+MEMBERS = ["population=2", "envs=64", "rollout=16", "epochs=2", "minibatch=512", "renew=3"]
 OTHERS = {
+    "ppo": ["run", "lander-ppo", *LANDER[2:], *MEMBERS],
     "ga": [*LANDER_GA, "truncation=5"],
     "ga steady": [*LANDER_GA, "truncation=5", *STEADY],
     "random search steady": [*LANDER_GA, "algorithm=random_search", *STEADY],
@@ -83,7 +85,7 @@ GUESTS = {
 
 
 @pytest.mark.parametrize("name", [*OTHERS, *GUESTS])
-def test_a_few_generations_of_other_strategies(name: str, tmp_path: Path, command: Command) -> None:
+def test_a_few_generations_of_other_algorithms(name: str, tmp_path: Path, command: Command) -> None:
     ends = []
     for engine, workers in (("inline", 1), ("process", 3), ("ray", 2)):
         runs = tmp_path / f"{engine}{workers}"
@@ -95,7 +97,7 @@ def test_a_few_generations_of_other_strategies(name: str, tmp_path: Path, comman
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_worker_killed_on_the_way_changes_no_bit_of_other_strategies(
+def test_a_worker_killed_on_the_way_changes_no_bit_of_other_algorithms(
     name: str, tmp_path: Path, command: Command
 ) -> None:
     done = command(*OTHERS[name], "stop.generations=30", "--runs", tmp_path / "whole")

@@ -39,7 +39,7 @@ class School:
         member = state.members[place]
         member = replace(member, hyperparameters=member.hyperparameters | hyperparameters)
         actor = state.older[0][place] if state.older else None
-        return self.trainer.update(state, member, trajectory, actor)
+        return self.trainer.update(state.seed, member, trajectory, actor)
 
     def generation(self, state: PPOState) -> PPOState:
         """The state after a generation."""

@@ -146,10 +146,11 @@ def test_unknown_hyperparameters_are_refused_in_one_line() -> None:
     for name in ("learning_rate", "clip_value", "minibatch"):
         with pytest.raises(UserError) as error:
             apply_hyperparameters(school.state.members[0], {"lr": 0.1, name: 0.1})
-        assert str(error.value) == (
+        assert str(error.value).startswith(
             f"{name} is no hyperparameter of this member; it has lr, gamma, gae_lambda, clip, value, entropy, "
             "gradient_norm"
         )
+        assert "\n" not in str(error.value)
     school.close()
 
 

@@ -58,7 +58,7 @@ def test_an_update_is_the_one_that_is_written_down(school: School) -> None:
     state, trajectory = second(school)
     learned = school.learn(state, 0, trajectory)
     member = state.members[0]
-    wanted, steps = by_hand(school, member, trajectory, school.ppo.order(state, member, remembers=False))
+    wanted, steps = by_hand(school, member, trajectory, school.ppo.order(state.seed, member, remembers=False))
     assert learned.count == member.count + (steps if school.ppo.kl_stop else school.ppo.epochs * 4)
     assert (steps < school.ppo.epochs * 4) == (school.ppo.kl_stop is not None)
     moved = np.abs(wanted - member.parameters).max()

@@ -18,6 +18,7 @@ from rookery.errors import RookeryError
 from rookery.fleet import ActorSpec, EngineSpec, Fleet, Inline, Process
 from rookery.learning.cohort import Cohort
 from rookery.learning.ppo import PPO, PPOState, experienced
+from rookery.learning.trainer import Trainer
 from rookery.policies import LSTM, MLP, Network
 from rookery.policies.actor_critic import ActorCritic
 from rookery.rollout import collect
@@ -160,7 +161,8 @@ class Fleetful:
         arguments = {"env": env, "network": network, "threads": 1, "critic": "auto"}
         self.fleet = Fleet(ActorSpec("rookery.rollout.worker:Worker", arguments), engine)
         self.rollouts = Rollouts(self.fleet)
-        self.cohort = Cohort(self.ppo, self.model, self, 1.0, 2)
+        self.trainer = Trainer(self.ppo, self.model, 2)
+        self.cohort = Cohort(self.ppo, self.trainer, self, 1.0)
         self.before: Callable[[], None] | None = None
 
     def collect(self, stints: Sequence[Stint]) -> Iterator[tuple[int, Trajectory]]:
@@ -183,7 +185,7 @@ def learner(setup: tuple[Env, Network, dict[str, Any]], engine: EngineSpec) -> I
         made.fleet.assemble()
         yield made
     finally:
-        made.cohort.close()
+        made.trainer.close()
         made.fleet.close()
 
 

@@ -37,6 +37,8 @@ NAMES = (
     "ppo_members",
     "ppo_pixels",
     "ppo_rllib",
+    "pbt_tune",
+    "pbt_lander",
 )
 
 

@@ -10,7 +10,13 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
-PAGES = ("README.md", "docs/benchmarks.md", "docs/scaling.md", "docs/algorithms/es.md")
+PAGES = (
+    "README.md",
+    "docs/benchmarks.md",
+    "docs/scaling.md",
+    "docs/algorithms/es.md",
+    "docs/algorithms/ppo.md",
+)
 
 _TABLE = re.compile(r"<!-- table: (\w+) -->\n.*?<!-- end -->", re.DOTALL)
 _TITLES = {  # columns that want more than their name
@@ -34,6 +40,8 @@ _TITLES = {  # columns that want more than their name
     "steps_of_each": "steps of each member",
     "alone_seconds": "one member, s",
     "together_seconds": "all members, s",
+    "rookery_seconds": "Rookery, s",
+    "ray_tune_seconds": "Ray Tune, s",
 }
 
 
@@ -145,6 +153,17 @@ def _learners() -> dict[str, tuple[str, str]]:
         "wall time of eight members over that of one: `cartpole-ppo`, `lander-ppo`": (
             "ppo_members",
             lambda found: _slashed(found, "ratio"),
+        ),
+        "Ray Tune's PBT over Stable-Baselines3 on CartPole, eight members: its wall time over ours": (
+            "pbt_tune",
+            lambda found: f"**{found[0]['ratio']}**",
+        ),
+        "`lander-pbt` earns more than the median of its members left alone; cost of PBT itself": (
+            "pbt_lander",
+            lambda found: (
+                f"{sum(row['median_bred'] > row['median_alone'] for row in found)} of {len(found)} seeds; "
+                f"{max(row['overhead'] for row in found):.1%} of wall time"
+            ),
         ),
     }
     measured = {what: claim for what, claim in claims.items() if (RESULTS / f"{claim[0]}.json").exists()}

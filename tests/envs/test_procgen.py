@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import get_args
 
@@ -14,7 +15,7 @@ from rookery.envs.procgen import LEVELS, Distribution, Game, Procgen
 from rookery.errors import UserError
 from rookery.experiment import experiment_yaml, load_experiment
 from rookery.genome_text import from_text, to_text
-from rookery.run import _begin
+from rookery.pursuits import pursue
 from tests.conftest import Command
 
 BIGFISH = "env: {procgen: {game: bigfish, start_level: 0, num_levels: 200, distribution: easy}, max_steps: 20}\n"
@@ -130,7 +131,8 @@ def test_unseen_levels_lie_behind_those_of_training(preset: str) -> None:
 
 def test_a_game_comes_through_a_text(preset: str, tmp_path: Path) -> None:
     experiment = load_experiment(preset, ["algorithm.type=ga", "vbn=null"])
-    read, _ = from_text(to_text(experiment, _begin(experiment, tmp_path)))
+    with closing(pursue(experiment)) as pursuit:
+        read, _ = from_text(to_text(experiment, pursuit.begin(None)))
     assert read.env == experiment.env
 
 

@@ -1,7 +1,7 @@
-"""What population-based training earns on the lander, against the same eight members left alone; and what it costs.
+"""What population-based training earns on the lander, against the same members left alone; and what it costs.
 
-Learning rate, discount and entropy are drawn from wide ranges, most of which are bad. Members are measured on fresh
-episodes at the end; `overhead` is all that is neither learning nor measuring, as a share of the wall time.
+Learning rate, discount and entropy are drawn from wide ranges, most of which are bad. Members are measured on
+fresh episodes at the end; `overhead` is all that is neither learning nor measuring, as a share of the wall time.
 """
 
 from __future__ import annotations

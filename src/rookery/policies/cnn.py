@@ -1,4 +1,4 @@
-"""Convolutional networks: every layer that acts is one batched matrix product, a convolution's over rows of patches."""
+"""Convolutional networks: to act, every layer is one batched matrix product, convolutions over rows of patches."""
 
 from __future__ import annotations
 

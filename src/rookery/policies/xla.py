@@ -22,7 +22,7 @@ _OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_DOT,LIB
 
 @cache
 def compiler_options() -> dict[str, str]:
-    """For `jax.jit` of what learns with convolutions: Eigen computes them, YNNPACK only products and sums.
+    """For `jax.jit` of learning with convolutions: Eigen computes them, YNNPACK only products and sums.
 
     YNNPACK's convolutions can take ten times as long. An XLA that does not know the option is left as it is.
     """

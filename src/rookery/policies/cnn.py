@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Convolutional networks: where they act, every layer is one matrix product, a convolution's over patches."""
-=======
-"""Convolutional networks: to act, every layer is one batched matrix product, convolutions over rows of patches."""
->>>>>>> conv
 
 from __future__ import annotations
 

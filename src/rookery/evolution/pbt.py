@@ -159,6 +159,8 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
                     f"{path} cannot be a range: a member could not change it while it learns."
                     f"{did_you_mean(name, self.learner.DYNAMIC)} These it can: {known}"
                 )
+            if any(name in values for _, values in self.learner.schedule):
+                raise UserError(f"{path} cannot be a range and have a schedule: leave one of them out")
             found[name] = gene
         return found
 

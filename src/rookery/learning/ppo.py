@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from rookery.envs import Env, arena
-from rookery.errors import UserError
+from rookery.errors import UserError, did_you_mean
 from rookery.genomes import NO_LINEAGE, Genome, Lineage, Vector
 from rookery.learning.rewards import RewardMoments
 from rookery.policies import Moments, PolicySpec
@@ -144,6 +144,13 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     std: Annotated[
         _Above, Meta(description="initial standard deviation of continuous actions, in half ranges")
     ] = 1.0
+    schedule: Annotated[
+        tuple[tuple[Annotated[int, Meta(ge=0)], dict[str, float]], ...],
+        Meta(
+            description="hyperparameters that change with a member's steps, such as [[0, {lr: 0.01}], "
+            "[50000, {lr: 0.001}]]; each holds until the next"
+        ),
+    ] = ()
     staleness: Annotated[
         int,
         Meta(
@@ -186,6 +193,25 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
                 f"accumulate={self.accumulate} does not divide minibatch={self.minibatch}; "
                 f"accumulate={nearest_divisor(self.minibatch, self.accumulate)} does"
             )
+
+        self._refuse_odd_schedule()
+
+    def _refuse_odd_schedule(self) -> None:
+        """A schedule says what could as well be said of the whole run, and goes on in time."""
+        starts = [start for start, _ in self.schedule]
+        if starts != sorted(set(starts)):
+            raise ValueError(f"schedule: its steps must rise, got {starts}")
+        plain = {**msgspec.to_builtins(self), "schedule": ()} if self.schedule else {}
+        for name, value in ((name, value) for _, values in self.schedule for name, value in values.items()):
+            if name not in self.DYNAMIC:
+                hint = did_you_mean(name, self.DYNAMIC)
+                raise ValueError(f"schedule: {name} cannot change while a member learns.{hint}".removesuffix("."))
+            if getattr(self, name) is None:
+                raise ValueError(f"schedule: {name} is null, and needs a value from which its schedule can depart")
+            try:
+                msgspec.convert({**plain, name: value}, PPO)
+            except msgspec.ValidationError as error:
+                raise ValueError(f"schedule: {name}={value:g}: {error}") from None
 
     def found(self, env: Env, network: PolicySpec, seed: int, start: Actor | None) -> PPOState:
         """All members before their first steps, for an environment and a network."""
@@ -266,6 +292,9 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     def settings(self, member: Member) -> dict[str, float]:
         """The hyperparameters that the next update of a member uses, schedules applied."""
         values = dict(member.hyperparameters)
+        for start, changed in self.schedule:
+            if start <= member.steps:
+                values |= changed
         for name, horizon in (("lr", self.lr_anneal), ("clip", self.clip_anneal)):
             if horizon is not None:
                 values[name] *= max(0.0, 1 - member.steps / horizon)

@@ -41,7 +41,7 @@ class Summary(msgspec.Struct, frozen=True):
 def summarise(run: RunDirectory) -> Summary:
     """Read what a run's files say."""
     written = _written(run)
-    past = _history(run)
+    past = read_history(run)
     last = past.generations[-1] if past.generations else None
     best = past.best
     return Summary(
@@ -67,7 +67,7 @@ def plotted(runs: Sequence[RunDirectory]) -> list[PlottedRun]:
     groups = [_without(_APART, flat) for flat in settings]
     labels = _labels(groups)
     return [
-        PlottedRun(run.name, label, _history(run), flat["stop.score"])
+        PlottedRun(run.name, label, read_history(run), flat["stop.score"])
         for run, label, flat in zip(runs, labels, settings, strict=True)
     ]
 
@@ -77,7 +77,7 @@ def plotted_population(run: RunDirectory) -> PlottedPopulation:
     flat = _flat(_written(run))
     ranges = [path.removesuffix(".scale") for path in flat if path.endswith(".scale")]
     scales = {path.rpartition(".")[2]: flat[f"{path}.scale"] for path in ranges if f"{path}.low" in flat}
-    return PlottedPopulation(run.name, families(run.name, _history(run)), scales)
+    return PlottedPopulation(run.name, families(run.name, read_history(run)), scales)
 
 
 def print_table(summaries: list[Summary]) -> None:
@@ -156,7 +156,8 @@ def _without(prefixes: tuple[str, ...], flat: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in flat.items() if not key.startswith(prefixes)}
 
 
-def _history(run: RunDirectory) -> History:
+def read_history(run: RunDirectory) -> History:
+    """What counts of a run."""
     return history(read_events(run.events_path) if run.events_path.exists() else [])
 
 

@@ -37,7 +37,7 @@ GenomeText = Annotated[
 ]
 Trust = Annotated[bool, typer.Option("--trust", help="Let the text of a genome name an environment of your own.")]
 Axis = Literal["steps", "generations", "seconds"]
-Kind = Literal["curves", "lineage", "schedules", "population"]
+Kind = Literal["curves", "lineage", "schedules", "population", "toy"]
 RUNS = Path("runs")
 
 
@@ -176,13 +176,20 @@ def plot(
     from rookery.store.directory import RunDirectory
     from rookery.store.plot import plot_runs
     from rookery.store.plot_population import plot_population
-    from rookery.store.summary import plotted, plotted_population
+    from rookery.store.summary import plotted, plotted_population, summarise
 
     directories = [RunDirectory.open(runs, name) for name in run]
     if kind == "curves":
         plot_runs(plotted(directories), out, x)
     elif len(run) > 1 or x != "steps":
         raise UserError(f"--kind {kind} draws one run, over its members' steps: name one, without --x")
+    elif kind == "toy":
+        from rookery.evolution.variants import variants
+        from rookery.experiment import load_experiment
+        from rookery.store.plot_toy import plot_toy
+
+        experiment = load_experiment(str(directories[0].experiment_path))
+        plot_toy(variants(experiment, summarise(directories[0]).generation), out)
     else:
         plot_population(plotted_population(directories[0]), out, kind)
     print(out)

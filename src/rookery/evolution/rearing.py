@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -15,8 +16,8 @@ from rookery.experiment import Experiment
 from rookery.fleet import Fleet
 from rookery.fleet.dispatch import Task
 from rookery.fleet.engine import FleetError, Move, WorkerId
-from rookery.learning.nursery import Raised
-from rookery.learning.ppo import Actor, Member
+from rookery.learning.member import AnyMember, Raised
+from rookery.learning.ppo import Actor
 from rookery.observers import events
 from rookery.pursuits import Round
 from rookery.rollout.shared import SharedEvaluator
@@ -45,7 +46,7 @@ class Rearing:
     def begin(self, start: Actor | None) -> Progress:
         """The population before its first steps."""
         experiment = self.experiment
-        learner = self.pbt.learner.found(experiment.env, experiment.policy, experiment.seed, start)
+        learner = self.pbt.learners.found(experiment.env, experiment.policy, experiment.seed, start)
         state = self.pbt.init(learner, self.genes)
         return Progress(0, 0, 0, state, state.best.moments)
 
@@ -71,7 +72,7 @@ class Rearing:
         return seeds(self.experiment.seed, "selection", generation, 0, self.pbt.episodes)
 
     def _round(
-        self, state: PBTState, raised: Sequence[Raised], chosen: Sequence[Selection], times: dict[str, float]
+        self, state: PBTState, raised: Sequence[Raised[Any]], chosen: Sequence[Selection], times: dict[str, float]
     ) -> Round:
         earned = np.array([np.mean(entry.earned) for entry in raised])
         steps = sum(entry.steps for entry in raised)
@@ -108,10 +109,10 @@ class Homes:
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self.members: dict[int, Member] = {}
+        self.members: dict[int, AnyMember] = {}
         self.home: dict[int, WorkerId] = {}
 
-    def settle(self, members: Sequence[Member]) -> None:
+    def settle(self, members: Sequence[AnyMember]) -> None:
         """Have these members, and no others, live on the workers that there are, about equally many on each."""
         workers = self.fleet.ready()
         known = self.members
@@ -124,13 +125,13 @@ class Homes:
         ]
         self._adopt(moving)
 
-    def rear(self, generations: int, episodes: Sequence[int]) -> list[Raised]:
+    def rear(self, generations: int, episodes: Sequence[int]) -> list[Raised[Any]]:
         """Every member after so many generations, in their order; a lost worker's members live on elsewhere."""
         out: dict[Task, list[int]] = {}
         for worker in dict.fromkeys(self.home.values()):
             ids = [number for number, home in self.home.items() if home == worker]
             out[self.fleet.submit("rear", ids, generations, episodes, worker=worker)] = ids
-        found: dict[int, Raised] = {}
+        found: dict[int, Raised[Any]] = {}
         attempts = 0
         while out:
             for task in self.fleet.wait(list(out), at_least=1):
@@ -147,7 +148,7 @@ class Homes:
                 found |= {raised.member.id: raised for raised in task.result()}
         return [found[number] for number in self.members]
 
-    def copy(self, chosen: Sequence[Selection], members: Sequence[Member]) -> None:
+    def copy(self, chosen: Sequence[Selection], members: Sequence[AnyMember]) -> None:
         """Let members inherit where they live; `members` are all of them as they will be then."""
         parents = {selection.parent for selection in chosen} & {selection.child for selection in chosen}
         assert not parents, "a parent is never replaced in the same selection"
@@ -160,9 +161,9 @@ class Homes:
             wanted = self.members[number].hyperparameters
             _check_effect(number, wanted, task.result())
 
-    def _adopt(self, moving: Sequence[tuple[Member, WorkerId]]) -> None:
+    def _adopt(self, moving: Sequence[tuple[AnyMember, WorkerId]]) -> None:
         """Put members where they are to live."""
-        by_worker: dict[WorkerId, list[Member]] = {}
+        by_worker: dict[WorkerId, list[AnyMember]] = {}
         for member, worker in moving:
             by_worker.setdefault(worker, []).append(member)
             self.home[member.id] = worker
@@ -177,7 +178,7 @@ def _check_effect(member: int, wanted: Mapping[str, float], effective: Mapping[s
             raise RookeryError(f"member {member} was given {name}={value:g}, and uses {effective[name]:g}")
 
 
-def _times(raised: Sequence[Raised], seconds: float) -> dict[str, float]:
+def _times(raised: Sequence[Raised[Any]], seconds: float) -> dict[str, float]:
     """Where the time went in which members learned and were measured, divided as they say."""
     parts = {
         name: sum(entry.times[name] for entry in raised) for name in ("act", "environment", "update", "measure")
@@ -186,7 +187,7 @@ def _times(raised: Sequence[Raised], seconds: float) -> dict[str, float]:
     return {name: seconds * part / whole for name, part in parts.items()}
 
 
-def _population(raised: Sequence[Raised]) -> events.Told:
+def _population(raised: Sequence[Raised[Any]]) -> events.Told:
     rows = tuple(
         events.MemberRow(
             id=entry.member.id,

@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-import msgspec
 import numpy as np
 
 from rookery.envs import Env
 from rookery.errors import RookeryError
 from rookery.genomes import Vector
 from rookery.learning.cohort import Cohort
+from rookery.learning.member import Raised
 from rookery.learning.ppo import PPO, Member, PPOState, apply_hyperparameters
 from rookery.policies import PolicySpec
 from rookery.rollout.collect import Collector, Stint, Trajectory
@@ -20,16 +20,6 @@ from rookery.rollout.results import Candidate, Context, Trial
 from rookery.rollout.worker import Worker
 
 _TURNS = 2
-
-
-class Raised(msgspec.Struct, frozen=True, eq=False):
-    """A member after some generations, what it earned on the episodes it was measured by, and what that took."""
-
-    member: Member
-    earned: tuple[float, ...]
-    steps: int
-    measured: int
-    times: dict[str, float]
 
 
 class Nursery(Worker):
@@ -48,7 +38,7 @@ class Nursery(Worker):
         """Have these members live here, in place of those of the same names."""
         self.members |= {member.id: member for member in members}
 
-    def rear(self, ids: Sequence[int], generations: int, seeds: Sequence[int]) -> list[Raised]:
+    def rear(self, ids: Sequence[int], generations: int, seeds: Sequence[int]) -> list[Raised[Member]]:
         """These members after some generations, measured on episodes of these seeds."""
         size = self.policy.space.size
         state = PPOState(self.seed, size, tuple(self.members[number] for number in ids))
@@ -79,7 +69,7 @@ class Nursery(Worker):
 
     def _measured(
         self, member: Member, before: int, seeds: Sequence[int], times: Mapping[str, float], share: int
-    ) -> Raised:
+    ) -> Raised[Member]:
         context = Context(np.zeros(0, np.float32), member.moments)
         genome = Vector(self.collector.model.deployed(member.parameters))
         began = time.perf_counter()

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from rookery.envs import Env, arena
 from rookery.errors import UserError, did_you_mean
 from rookery.genomes import NO_LINEAGE, Genome, Lineage, Vector
+from rookery.learning.member import AnyMember, M
 from rookery.learning.rewards import RewardMoments
 from rookery.policies import Moments, PolicySpec
 from rookery.policies.actor_critic import ActorCritic, Sharing
@@ -37,23 +38,16 @@ class Worlds(msgspec.Struct, frozen=True, eq=False):
     carry: tuple[NDArray[np.float32], ...] = ()
 
 
-class Member(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """One learner, complete. `age` is how many generations it has lived; what is random follows from it."""
+class Member(AnyMember, frozen=True, eq=False, kw_only=True):
+    """One learner, complete."""
 
-    id: int
-    age: int = 0
     parameters: NDArray[np.float32]
     mean: NDArray[np.float32]
     square: NDArray[np.float32]
     count: int = 0
-    moments: Moments | None = None
     rewards: RewardMoments | None = None
-    hyperparameters: dict[str, float]
     worlds: Worlds
-    steps: int = 0
-    episodes: int = 0
     recent: tuple[float, ...] = ()
-    lengths: tuple[int, ...] = ()
     metrics: dict[str, float] = msgspec.field(default_factory=dict)
 
     @property
@@ -327,7 +321,7 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         return {name: float(np.mean([metrics[name] for metrics in told])) for name in (told[0] if told else ())}
 
 
-def apply_hyperparameters(member: Member, values: Mapping[str, float]) -> Member:
+def apply_hyperparameters(member: M, values: Mapping[str, float]) -> M:
     """The member with other hyperparameters, from its next update on; read back, they are exactly these."""
     unknown = [name for name in values if name not in member.hyperparameters]
     if unknown:

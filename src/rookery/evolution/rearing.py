@@ -149,9 +149,7 @@ class Homes:
         return [found[number] for number in self.members]
 
     def copy(self, chosen: Sequence[Selection], members: Sequence[AnyMember]) -> None:
-        """Let members inherit where they live; `members` are all of them as they will be then."""
-        parents = {selection.parent for selection in chosen} & {selection.child for selection in chosen}
-        assert not parents, "a parent is never replaced in the same selection"
+        """Let members inherit where they live, all at once; `members` are all of them as they will be then."""
         self.members = {member.id: member for member in members}
         home = self.home
         self.fleet.transfer([Move(home[s.parent], s.parent, home[s.child], s.child) for s in chosen])

@@ -37,6 +37,7 @@ GenomeText = Annotated[
 ]
 Trust = Annotated[bool, typer.Option("--trust", help="Let the text of a genome name an environment of your own.")]
 Axis = Literal["steps", "generations", "seconds"]
+Kind = Literal["curves", "lineage", "schedules", "population", "toy"]
 RUNS = Path("runs")
 
 
@@ -167,15 +168,30 @@ def plot(
         list[str], typer.Argument(metavar="RUN...", help="Runs; seeds of one experiment become one curve.")
     ],
     out: Annotated[Path, typer.Option(help="A .png, .svg or .pdf file.")] = Path("plot.png"),
-    x: Annotated[Axis, typer.Option(help="What runs along the bottom.")] = "steps",
+    x: Annotated[Axis, typer.Option(help="What runs along the bottom of curves.")] = "steps",
+    kind: Annotated[Kind, typer.Option(help="Of a population also its lineage, schedules, members.")] = "curves",
     runs: Runs = RUNS,
 ) -> None:
-    """Draw the learning curves of one or more runs."""
+    """Draw the learning curves of one or more runs, or how one run's population went."""
     from rookery.store.directory import RunDirectory
     from rookery.store.plot import plot_runs
-    from rookery.store.summary import plotted
+    from rookery.store.plot_population import plot_population
+    from rookery.store.summary import plotted, plotted_population, summarise
 
-    plot_runs(plotted([RunDirectory.open(runs, name) for name in run]), out, x)
+    directories = [RunDirectory.open(runs, name) for name in run]
+    if kind == "curves":
+        plot_runs(plotted(directories), out, x)
+    elif len(run) > 1 or x != "steps":
+        raise UserError(f"--kind {kind} draws one run, over its members' steps: name one, without --x")
+    elif kind == "toy":
+        from rookery.evolution.variants import variants
+        from rookery.experiment import load_experiment
+        from rookery.store.plot_toy import plot_toy
+
+        experiment = load_experiment(str(directories[0].experiment_path))
+        plot_toy(variants(experiment, summarise(directories[0]).generation), out)
+    else:
+        plot_population(plotted_population(directories[0]), out, kind)
     print(out)
 
 

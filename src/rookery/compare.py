@@ -25,7 +25,8 @@ from rookery.run import resume, start
 from rookery.significance import mann_whitney
 from rookery.store.directory import RunDirectory
 from rookery.store.events import History, history, read_events
-from rookery.store.plot import PlottedRun, check_path, plot_runs
+from rookery.store.picture import check_path
+from rookery.store.plot import PlottedRun, plot_runs
 
 _WIDTH = 160  # of a table that is not on a terminal
 _OVERRIDE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*=")

@@ -152,6 +152,13 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     policy: Annotated[PolicySpec, Meta(description="the network that acts")] = MLP()
     algorithm: Annotated[Algorithm, Meta(description="how the policy gets better")] = ES()
     evaluation: Annotated[Evaluation, Meta(description="how a fitness is measured")] = Evaluation()
+    replay: Annotated[
+        str | None,
+        Meta(
+            description="name or directory of a run of algorithm.type=pbt: one fresh agent learns with the "
+            "hyperparameters that its best member and that one's ancestors had"
+        ),
+    ] = None
     stop: Annotated[Stop, Meta(description="when to stop: whichever comes first")] = Stop()
     checkpoint: Annotated[Checkpoint, Meta(description="what is kept on disk")] = Checkpoint()
     engine: Annotated[EngineSpec, Meta(description="where the work is done")] = Inline()

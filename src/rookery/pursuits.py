@@ -53,7 +53,8 @@ class Pursuit(Protocol):
 
 def pursue(experiment: Experiment) -> Pursuit:
     """What an experiment's algorithm asks for."""
-    if isinstance(experiment.algorithm, PPO | PBT) and find_spec("jax") is None:
+    learner = experiment.algorithm.learner if isinstance(experiment.algorithm, PBT) else experiment.algorithm
+    if isinstance(learner, PPO) and find_spec("jax") is None:
         raise UserError(f"algorithm.type={experiment.kind} needs JAX: pip install 'rookery[learn]'")
     if isinstance(experiment.algorithm, PPO):
         from rookery.learning.learning import Learning

@@ -28,6 +28,7 @@ from rookery.observers.tensorboard import TensorBoard
 from rookery.policies import Policy
 from rookery.pursuits import Pursuit, Round, pursue
 from rookery.ranks import refuse_copies
+from rookery.replay import replaying
 from rookery.rollout.evaluate import check_alike
 from rookery.rollout.results import Context, Result, Trial
 from rookery.signals import StopRequestedError, StopSignals
@@ -43,6 +44,10 @@ _PATIENCE = 3  # generations from one validation to the next that a score at the
 
 def start(experiment: Experiment, runs: Path, name: str | None, stem: str, display: Display = "auto") -> int:
     """Carry out a new run; returns the exit code."""
+    notices = []
+    if experiment.replay:
+        experiment, said = replaying(experiment, runs)
+        notices.append(said)
     _refuse_genes(experiment)
     refuse_copies(experiment.engine.name)
     with threadpool_limits(1):
@@ -55,7 +60,7 @@ def start(experiment: Experiment, runs: Path, name: str | None, stem: str, displ
             progress = pursuit.begin(inherited)
             run = RunDirectory.create(runs, name, stem, experiment_yaml(experiment))
             with run.locked():
-                sitting = _Sitting(run, experiment, pursuit, progress, history([]))
+                sitting = _Sitting(run, experiment, pursuit, progress, history([]), notices)
                 return sitting.carry_out(_resume_command(run, runs), display)
 
 

@@ -13,7 +13,18 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console
 
-from rookery.observers.events import Checkpointed, Ended, Event, Generation, Notice, Started, Validated
+from rookery.observers.events import (
+    Checkpointed,
+    Copied,
+    Ended,
+    Event,
+    Generation,
+    MemberRow,
+    Notice,
+    Population,
+    Started,
+    Validated,
+)
 from rookery.observers.panel import StatusPanel
 from rookery.observers.progress import Mode, next_commands, progress
 from rookery.observers.status import Series, Status
@@ -150,6 +161,30 @@ def test_what_was_earned_on_the_unseen_is_shown_on_every_screen() -> None:
     for mode in ("plain", "quiet"):
         assert result in shown(mode, [*events, ended(80)], width=250)[0]
     assert "best   180.5  unseen   96.25  steps" in shown("plain", events, width=120)[0]
+
+
+def population(number: int) -> list[Event]:
+    """Four members, one of which becomes a copy."""
+    where = {"time": number, "seconds": number, "generation": number, "steps": number * 1000}
+    rows = tuple(MemberRow(id=n, score=100.0 * n, steps=250, hyperparameters={}) for n in range(4))
+    return [
+        Population(**where, members=rows),
+        Copied(**where, child=0, parent=3, reason="truncation", before={}, after={}),
+        generation(number),
+    ]
+
+
+def test_how_a_population_fares_is_shown_on_every_screen() -> None:
+    events = [started(), *population(1), *population(2)]
+    text = "\n".join(drawn(status_after(*events)))
+    assert "members     0 … 150 … 300" in text
+    assert "copies      2 among 4 members" in text
+    assert "fitness" not in text
+    line = shown("plain", [*events, ended(2)], width=160)[0].splitlines()[-5]
+    assert "median     150  worst       0  copies    2" in line
+    status = Status(name="r", env="e", algorithm="pbt", stop=STOP, past=history(events))
+    status.see(started(1))
+    assert status.copies == 1, "a run that goes on from generation 1 knows the copy of that one only"
 
 
 def test_the_panel_shows_what_a_user_asks_for() -> None:

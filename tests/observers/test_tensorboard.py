@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rookery.observers.events import Generation, Notice, Started, Validated
+from rookery.observers.events import Generation, MemberRow, Notice, Population, Started, Validated
 from rookery.observers.tensorboard import TensorBoard
 
 
@@ -94,3 +94,22 @@ def test_more_than_nine_sittings_stay_in_order(tmp_path: Path) -> None:
     for first in range(12):
         sitting(tmp_path, first, first + 3, score=float(first)).close()
     assert points(tmp_path, "generation") == [(100 * n, float(n)) for n in range(1, 15)]
+
+
+def test_members_have_curves_of_their_scores_and_of_what_varies(tmp_path: Path) -> None:
+    board = TensorBoard(tmp_path)
+    for generation, rates in ((1, (0.1, 0.2)), (2, (0.4, 0.4))):
+        rows = tuple(
+            MemberRow(
+                id=number, score=number + 10.0 * generation, steps=1, hyperparameters={"lr": lr, "gamma": 0.99}
+            )
+            for number, lr in enumerate(rates)
+        )
+        at = {"time": 1.0, "seconds": 1.0, "generation": generation, "steps": generation * 100}
+        board.on(Population(**at, members=rows))  # type: ignore[arg-type]
+    board.close()
+    accumulator = EventAccumulator(str(tmp_path))
+    accumulator.Reload()
+    assert set(accumulator.Tags()["scalars"]) == {f"member/{n}/{name}" for n in (0, 1) for name in ("score", "lr")}
+    assert points(tmp_path, "member/1/score") == [(100, 11.0), (200, 21.0)]
+    assert points(tmp_path, "member/1/lr") == [(100, pytest.approx(0.2)), (200, pytest.approx(0.4))]

@@ -41,7 +41,9 @@ def test_layers_put_out_mean_zero_and_variance_one_for_the_reference(network: CN
         np.testing.assert_array_equal(statistics[f"{name} mean"], again[f"{name} mean"])
 
     first = parameters["w0"].copy()
-    seen = network._convolved({**parameters, **statistics}, np.broadcast_to(reference, (MEMBERS, *reference.shape)))
+    seen = network._convolved(
+        {**parameters, **statistics}, np.broadcast_to(reference, (MEMBERS, *reference.shape))
+    )
     scaled = (seen @ first - statistics["w0 mean"][:, None]) * statistics["w0 scale"][:, None]
     np.testing.assert_allclose(scaled.mean(axis=1), 0, atol=1e-3)
     np.testing.assert_allclose(scaled.std(axis=1), 1, atol=1e-2)

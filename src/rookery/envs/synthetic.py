@@ -1,6 +1,7 @@
 """Functions with a known best point, as environments of one step: the action is the point, the reward its worth.
 
-The best point of each lies somewhere in the middle of [-2, 2]^n, is the same for everybody, and is worth zero.
+The best point of each lies somewhere in the middle of [-2, 2]^n, is the same for everybody, and is worth zero,
+unless it is to be in the centre or to have another height.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     dimensions: Annotated[int, Meta(ge=1, le=1_000_000)] = 10
     noise: Annotated[float, Meta(ge=0)] = 0.0
+    centred: bool = False
+    height: float = 0.0
 
 
 def sphere(x: Points) -> Values:
@@ -97,7 +100,8 @@ class SyntheticArena:
         self.function = FUNCTIONS[name]
         self.options = _options(spec)
         size = self.options.dimensions
-        self.best = stream(0, "synthetic best", 0, size).uniform(-2, 2, size)
+        drawn = stream(0, "synthetic best", 0, size).uniform(-2, 2, size)
+        self.best = np.zeros(size) if self.options.centred else drawn
         self.spaces = Spaces(Observation((1,)), Continuous((-np.inf,) * size, (np.inf,) * size))
 
     def batch(self, seeds: Sequence[int], threads: int = 1, render: bool = False) -> BatchedEnv:
@@ -141,7 +145,7 @@ class SyntheticBatch:
 
     def _worth(self, points: NDArray[Any], ids: Ids) -> NDArray[np.float32]:
         shifted = np.ascontiguousarray(points, np.float64).reshape(len(ids), -1) - self.arena.best
-        worth = -self.arena.function(shifted)
+        worth = self.arena.options.height - self.arena.function(shifted)
         if noise := self.arena.options.noise:
             worth += noise * np.array([self._draw(env, point) for env, point in zip(ids, points, strict=True)])
         return worth.astype(np.float32)
@@ -161,7 +165,10 @@ class SyntheticBatch:
 
 def _options(spec: Env) -> Options:
     if unknown := [name for name in spec.options if name not in Options.__struct_fields__]:
-        hint = did_you_mean(unknown[0], Options.__struct_fields__) or " There are dimensions and noise."
+        hint = (
+            did_you_mean(unknown[0], Options.__struct_fields__)
+            or f" There are {', '.join(Options.__struct_fields__)}."
+        )
         raise UserError(f"env.options: {spec.name} has no option '{unknown[0]}'.{hint}")
     if spec.hide:
         raise UserError(f"env.hide: {spec.name} shows nothing that could be hidden")

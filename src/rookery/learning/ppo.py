@@ -1,6 +1,6 @@
 """Proximal policy optimisation: members that collect steps, and climb on them for a few epochs without going far.
 
-What is here knows neither environments nor JAX: hyperparameters, a member's whole state, and what follows from a
+What is here knows no JAX: hyperparameters, a member's whole state, and what follows from a
 rollout. `update.py` has the mathematics, `trainer.py` brings both together.
 """
 
@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from rookery.envs import Env, arena
-from rookery.errors import UserError
+from rookery.errors import UserError, did_you_mean
 from rookery.genomes import NO_LINEAGE, Genome, Lineage, Vector
+from rookery.learning.member import AnyMember, M
 from rookery.learning.rewards import RewardMoments
 from rookery.policies import Moments, PolicySpec
 from rookery.policies.actor_critic import ActorCritic, Sharing
@@ -26,7 +27,7 @@ from rookery.streams import stream
 
 _Positive = Annotated[int, Meta(ge=1)]
 _Above = Annotated[float, Meta(gt=0)]
-ENV_GENES = ("env.reward_scale", "env.max_steps", "env.action_repeat")  # which members may differ in
+_ENVIRONMENT = ("env.reward_scale", "env.max_steps", "env.action_repeat")  # which members may differ in
 _RECENT = 100  # episodes that a member's score is the mean of
 
 
@@ -38,23 +39,17 @@ class Worlds(msgspec.Struct, frozen=True, eq=False):
     carry: tuple[NDArray[np.float32], ...] = ()
 
 
-class Member(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """One learner, complete. `age` is how many generations it has lived; what is random follows from it."""
+class Member(AnyMember, frozen=True, eq=False, kw_only=True):
+    """One learner, complete."""
 
-    id: int
-    age: int = 0
+    VARIES: ClassVar[tuple[str, ...]] = _ENVIRONMENT
     parameters: NDArray[np.float32]
     mean: NDArray[np.float32]
     square: NDArray[np.float32]
     count: int = 0
-    moments: Moments | None = None
     rewards: RewardMoments | None = None
-    hyperparameters: dict[str, float]
     worlds: Worlds
-    steps: int = 0
-    episodes: int = 0
     recent: tuple[float, ...] = ()
-    lengths: tuple[int, ...] = ()
     metrics: dict[str, float] = msgspec.field(default_factory=dict)
 
     @property
@@ -72,10 +67,20 @@ class Member(msgspec.Struct, frozen=True, eq=False, kw_only=True):
             id=self.id,
             age=self.age,
             rewards=rewards,
-            worlds=self.worlds,
+            worlds=self._worlds_for(parent.hyperparameters),
             steps=self.steps,
             episodes=self.episodes,
         )
+
+    def changed(self, values: Mapping[str, float]) -> Member:
+        """This member with other hyperparameters; where they change its environment, it goes on in new ones."""
+        new = {**self.hyperparameters, **values}
+        return replace(self, hyperparameters=new, worlds=self._worlds_for(new))
+
+    def _worlds_for(self, hyperparameters: Mapping[str, float]) -> Worlds:
+        if all(hyperparameters.get(name) == self.hyperparameters.get(name) for name in self.VARIES):
+            return self.worlds
+        return Worlds(self.age, (), tuple(np.zeros_like(part) for part in self.worlds.carry))
 
 
 class Actor(msgspec.Struct, frozen=True, eq=False):
@@ -145,6 +150,13 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     std: Annotated[
         _Above, Meta(description="initial standard deviation of continuous actions, in half ranges")
     ] = 1.0
+    schedule: Annotated[
+        tuple[tuple[Annotated[int, Meta(ge=0)], dict[str, float]], ...],
+        Meta(
+            description="hyperparameters that change with a member's steps, such as [[0, {lr: 0.01}], "
+            "[50000, {lr: 0.001}]]; each holds until the next"
+        ),
+    ] = ()
     staleness: Annotated[
         int,
         Meta(
@@ -163,6 +175,7 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     ] = 100
 
     nursery: ClassVar[str] = "rookery.learning.nursery:Nursery"
+    VARIES: ClassVar[tuple[str, ...]] = _ENVIRONMENT
     DYNAMIC: ClassVar[tuple[str, ...]] = (
         "lr",
         "gamma",
@@ -187,6 +200,25 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
                 f"accumulate={self.accumulate} does not divide minibatch={self.minibatch}; "
                 f"accumulate={nearest_divisor(self.minibatch, self.accumulate)} does"
             )
+
+        self._refuse_odd_schedule()
+
+    def _refuse_odd_schedule(self) -> None:
+        """A schedule says what could as well be said of the whole run, and goes on in time."""
+        starts = [start for start, _ in self.schedule]
+        if starts != sorted(set(starts)):
+            raise ValueError(f"schedule: its steps must rise, got {starts}")
+        plain = {**msgspec.to_builtins(self), "schedule": ()} if self.schedule else {}
+        for name, value in ((name, value) for _, values in self.schedule for name, value in values.items()):
+            if name not in self.DYNAMIC:
+                hint = did_you_mean(name, self.DYNAMIC)
+                raise ValueError(f"schedule: {name} cannot change while a member learns.{hint}".removesuffix("."))
+            if getattr(self, name) is None:
+                raise ValueError(f"schedule: {name} is null, and needs a value from which its schedule can depart")
+            try:
+                msgspec.convert({**plain, name: value}, PPO)
+            except msgspec.ValidationError as error:
+                raise ValueError(f"schedule: {name}={value:g}: {error}") from None
 
     def found(self, env: Env, network: PolicySpec, seed: int, start: Actor | None) -> PPOState:
         """All members before their first steps, for an environment and a network."""
@@ -267,6 +299,9 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     def settings(self, member: Member) -> dict[str, float]:
         """The hyperparameters that the next update of a member uses, schedules applied."""
         values = {name: value for name, value in member.hyperparameters.items() if name in self.DYNAMIC}
+        for start, changed in self.schedule:
+            if start <= member.steps:
+                values |= changed
         for name, horizon in (("lr", self.lr_anneal), ("clip", self.clip_anneal)):
             if horizon is not None:
                 values[name] *= max(0.0, 1 - member.steps / horizon)
@@ -299,20 +334,13 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         return {name: float(np.mean([metrics[name] for metrics in told])) for name in (told[0] if told else ())}
 
 
-def apply_hyperparameters(member: Member, values: Mapping[str, float]) -> Member:
-    """The member with other hyperparameters, from its next update on; read back, they are exactly these.
-
-    Where that changes its environment, it goes on in new ones.
-    """
-    known = (*member.hyperparameters, *ENV_GENES)
+def apply_hyperparameters(member: M, values: Mapping[str, float]) -> M:
+    """The member with other hyperparameters, from its next update on; read back, they are exactly these."""
+    known = (*member.hyperparameters, *member.VARIES)
     unknown = [name for name in values if name not in known]
     if unknown:
         raise UserError(f"{unknown[0]} is no hyperparameter of this member; it has {', '.join(known)}")
-    changed = member.hyperparameters | {name: float(value) for name, value in values.items()}
-    worlds = member.worlds
-    if any(changed.get(name) != member.hyperparameters.get(name) for name in ENV_GENES):
-        worlds = Worlds(member.age, (), tuple(np.zeros_like(part) for part in worlds.carry))
-    return replace(member, hyperparameters=changed, worlds=worlds)
+    return member.changed({name: float(value) for name, value in values.items()})
 
 
 def varied(env: Env, genes: Mapping[str, float]) -> Env:

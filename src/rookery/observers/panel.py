@@ -148,14 +148,16 @@ def _cells(status: Status) -> list[_Cell]:
     ]
     if last is None:
         return cells
-    low, mean, high = (number(value) for value in (last.fitness_min, last.fitness_mean, last.fitness_max))
-    fitness = Text.assemble((f"{low} … ", "bright_black"), (mean, "bold"), (f" … {high}", "bright_black"))
+    low, middle, high = map(number, status.ranks or (last.fitness_min, last.fitness_mean, last.fitness_max))
+    fitness = Text.assemble((f"{low} … ", "bright_black"), (middle, "bold"), (f" … {high}", "bright_black"))
     cells += [
         ("steps/s", _value(compact(last.steps_per_second))),
         ("episode", _value(number(last.episode_length), " steps")),
-        ("fitness", fitness),
+        ("members" if status.population else "fitness", fitness),
         ("champion", _value("no score" if last.score is None else number(last.score))),
     ]
+    if status.population:
+        cells.append(("copies", _value(str(status.copies), f" among {len(status.population.members)} members")))
     if status.best is not None and (shares := status.best.normalised):
         unseen = f", unseen {shares['unseen']:.3f}" if "unseen" in shares else ""
         cells.append(("normalised", _value(f"{shares['score']:.3f}", unseen)))

@@ -139,7 +139,7 @@ class Plain:
             f"steps {compact(event.steps):>6}",
             f"time {duration(event.seconds):>7}",
             f"left {duration(left) if left is not None else 'unknown':>7}",
-            f"fitness {number(event.fitness_mean):>7}",
+            *self._among(event),
             f"steps/s {compact(event.steps_per_second):>6}",
         ]
         line = columns[0]
@@ -148,6 +148,17 @@ class Plain:
                 break
             line += "  " + column
         _print(self._console, line)
+
+    def _among(self, event: Generation) -> list[str]:
+        """How the population fares."""
+        if self._status.ranks is None:
+            return [f"fitness {number(event.fitness_mean):>7}"]
+        worst, median, _ = self._status.ranks
+        return [
+            f"median {number(median):>7}",
+            f"worst {number(worst):>7}",
+            f"copies {self._status.copies:>4}",
+        ]
 
 
 class Quiet:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -12,10 +13,12 @@ from typing import Protocol
 from rookery.observers.events import (
     Boundary,
     Checkpointed,
+    Copied,
     Ended,
     Event,
     Generation,
     Notice,
+    Population,
     Started,
     Validated,
 )
@@ -110,6 +113,8 @@ class Status:
     ended: Ended | None = None
     message: tuple[str, float] | None = None
     failed: int = 0
+    population: Population | None = None
+    copies: int = 0
     closed: bool = False
     scores: Series = field(default_factory=Series)
     fitness: Series = field(default_factory=Series)
@@ -135,6 +140,10 @@ class Status:
                 self.validated = event
                 if event.best or self.best is None:
                     self.best = event
+            case Population():
+                self.population = event
+            case Copied():
+                self.copies += 1
             case Checkpointed():
                 kind = "best agent" if event.best else "checkpoint"
                 self.message = (f"{kind} of generation {event.generation} saved", time.monotonic())
@@ -155,6 +164,7 @@ class Status:
         kept = [entry for entry in self.past.validated if entry.generation <= generation]
         self.validated = kept[-1] if kept else None
         self.best = next((entry for entry in reversed(kept) if entry.best), None)
+        self.copies = sum(entry.generation <= generation for entry in self.past.copied)
 
     def _add_curves(self, event: Generation) -> None:
         """Continue the score curve, and the one of fitness for algorithms whose champion earns no score."""
@@ -180,6 +190,14 @@ class Status:
         if self.ended is not None:
             return self.ended.seconds
         return self._seconds + (time.monotonic() - self._seen if self.started else 0.0)
+
+    @property
+    def ranks(self) -> tuple[float, float, float] | None:
+        """What the worst, the median and the best member earned, where there is a population."""
+        if self.population is None:
+            return None
+        scores = [row.score for row in self.population.members]
+        return min(scores), statistics.median(scores), max(scores)
 
     def _rates(self) -> tuple[float, float]:
         """Generations and steps per second over the last generations."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import msgspec
 
-from rookery.observers.events import Boundary, Event, Generation, Started, Validated
+from rookery.observers.events import Boundary, Event, Generation, Population, Started, Validated
 
 
 class TensorBoard:
@@ -28,6 +28,7 @@ class TensorBoard:
         self._file = (directory / f"events.out.tfevents.{sitting:010d}.rookery").open("xb")
         self._records = RecordWriter(self._file)
         self._write(event_pb2.Event(wall_time=time.time(), file_version="brain.Event:2"))
+        self._varied: set[str] = set()  # hyperparameters in which members have differed
 
     def on(self, event: Event | Boundary) -> None:
         """Write the scalars of one event."""
@@ -38,6 +39,9 @@ class TensorBoard:
                 self._scalars(event, generation_scalars(event))
             case Validated():
                 self._scalars(event, validation_scalars(event))
+            case Population():
+                self._varied |= varied(event)
+                self._scalars(event, population_scalars(event, self._varied))
             case _:
                 pass
 
@@ -50,7 +54,7 @@ class TensorBoard:
         start = self._events.SessionLog(status=self._events.SessionLog.START)
         self._write(self._events.Event(wall_time=event.time, step=event.steps + 1, session_log=start))
 
-    def _scalars(self, event: Generation | Validated, values: Mapping[str, float]) -> None:
+    def _scalars(self, event: Generation | Validated | Population, values: Mapping[str, float]) -> None:
         """One record with all values of a moment."""
         record = self._events.Event(wall_time=event.time, step=event.steps)
         for tag, value in values.items():
@@ -70,6 +74,21 @@ def validation_scalars(event: Validated) -> dict[str, float]:
         scalars["score/unseen"] = event.unseen
     names = {"score": "score/normalised", "unseen": "score/unseen_normalised"}
     return scalars | {names[name]: value for name, value in event.normalised.items()}
+
+
+def varied(event: Population) -> set[str]:
+    """The hyperparameters in which members differ."""
+    names = event.members[0].hyperparameters if event.members else {}
+    return {name for name in names if len({row.hyperparameters[name] for row in event.members}) > 1}
+
+
+def population_scalars(event: Population, names: Collection[str]) -> dict[str, float]:
+    """Tag and value of what each member earned, and of these hyperparameters of it."""
+    scalars = {}
+    for row in event.members:
+        scalars[f"member/{row.id}/score"] = row.score
+        scalars |= {f"member/{row.id}/{name}": row.hyperparameters[name] for name in sorted(names)}
+    return scalars
 
 
 def generation_scalars(event: Generation) -> dict[str, float]:

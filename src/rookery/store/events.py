@@ -13,10 +13,12 @@ import msgspec
 from rookery.errors import RookeryError, UserError
 from rookery.observers.events import (
     Boundary,
+    Copied,
     Ended,
     Event,
     Generation,
     Notice,
+    Population,
     Started,
     Validated,
 )
@@ -148,6 +150,8 @@ class History(msgspec.Struct, frozen=True):
     started: list[Started]
     ended: list[Ended]
     notices: list[Notice]
+    populations: list[Population]
+    copied: list[Copied]
     complete: bool
     """Whether the last sitting met a stop condition."""
 
@@ -160,34 +164,34 @@ class History(msgspec.Struct, frozen=True):
 
 def history(events: Iterable[Event]) -> History:
     """Sort events into a history; a sitting that starts at generation g supersedes all that was later."""
-    generations: list[Generation] = []
-    validated: list[Validated] = []
-    started: list[Started] = []
-    ended: list[Ended] = []
-    notices: list[Notice] = []
+    found = History([], [], [], [], [], [], [], complete=False)
     complete = False
     for event in events:
         match event:
             case Generation():
-                generations.append(event)
+                found.generations.append(event)
             case Validated():
-                validated.append(event)
+                found.validated.append(event)
+            case Population():
+                found.populations.append(event)
+            case Copied():
+                found.copied.append(event)
             case Notice():
-                notices.append(event)
+                found.notices.append(event)
             case Started():
-                started.append(event)
-                _drop_after(generations, event.generation)
-                _drop_after(validated, event.generation)
+                found.started.append(event)
+                for entries in (found.generations, found.validated, found.populations, found.copied):
+                    _drop_after(entries, event.generation)
                 complete = False
             case Ended():
-                ended.append(event)
+                found.ended.append(event)
                 complete = event.complete
             case _:
                 pass
-    return History(generations, validated, started, ended, notices, complete)
+    return msgspec.structs.replace(found, complete=complete)
 
 
-def _drop_after(entries: list[Generation] | list[Validated], generation: int) -> None:
+def _drop_after(entries: list[Any], generation: int) -> None:
     """Remove the entries of later generations, which stand at the end."""
     while entries and entries[-1].generation > generation:
         entries.pop()

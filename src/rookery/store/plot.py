@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from rookery.errors import UserError
 from rookery.observers.events import Generation, Validated
 from rookery.store.events import History
+from rookery.store.picture import COLOURS, check_path, picture, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -23,30 +23,10 @@ if TYPE_CHECKING:
 Axis = Literal["steps", "generations", "seconds"]
 Floats = NDArray[np.float64]
 
-SUFFIXES = (".png", ".svg", ".pdf")
 _GRID = 300
 _LEGEND_WIDTH = 105
-# Okabe and Ito's colours, which also colour-blind readers tell apart, without the yellow that paper swallows.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _DASHES = ("-", "--", ":")
 _UNSEEN = (0, (3, 1.5))
-_INK = "#333333"
-_STYLE: Any = {
-    "font.family": "sans-serif",
-    "font.size": 10.5,
-    "axes.edgecolor": "#888888",
-    "axes.labelcolor": _INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "grid.color": "#e6e6e6",
-    "grid.linewidth": 0.8,
-    "legend.frameon": False,
-    "pdf.fonttype": 42,
-    "svg.fonttype": "none",
-}
 
 
 class PlottedRun(msgspec.Struct, frozen=True):
@@ -61,34 +41,21 @@ class PlottedRun(msgspec.Struct, frozen=True):
 def plot_runs(runs: Sequence[PlottedRun], out: Path, x: Axis = "steps") -> None:
     """Draw the champion's score over `x` into a .png, .svg or .pdf file."""
     _check(runs, out)
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     groups: dict[str, list[PlottedRun]] = {}
     for run in runs:
         groups.setdefault(run.group, []).append(run)
-    partial = out.with_name(f".{out.stem}.{os.getpid()}.partial{out.suffix.lower()}")
-    with rc_context(_STYLE):
-        # A figure of its own draws with Agg whatever the display, and leaves pyplot's global state alone.
-        figure = Figure(figsize=(7.2, 4.3), layout="constrained")
+    with picture(out) as figure:
         axes = figure.subplots()
         scale, label = _x_axis(runs, x)
         pen = _Pen(axes, x, scale, crowded=len(groups) > 3)
         for index, (group, members) in enumerate(groups.items()):
-            colour = _COLOURS[index % len(_COLOURS)]
-            dashes = _DASHES[index // len(_COLOURS) % len(_DASHES)]
+            colour = COLOURS[index % len(COLOURS)]
+            dashes = _DASHES[index // len(COLOURS) % len(_DASHES)]
             if len(members) == 1:
                 pen.single(members[0], colour, dashes)
             else:
                 pen.group(group, members, colour, dashes)
         _finish(axes, runs, pen, label)
-        try:
-            figure.savefig(partial, dpi=200)
-            partial.replace(out)
-        except OSError as error:
-            raise UserError(f"cannot write {out}: {error.strerror or error}") from error
-        finally:
-            partial.unlink(missing_ok=True)
 
 
 def _check(runs: Sequence[PlottedRun], out: Path) -> None:
@@ -99,15 +66,6 @@ def _check(runs: Sequence[PlottedRun], out: Path) -> None:
     empty = [run.name for run in runs if not run.history.generations]
     if empty:
         raise UserError(f"there is nothing to plot yet: no generation is finished in {', '.join(empty)}")
-
-
-def check_path(out: Path) -> None:
-    """Refuse a place where no picture can be put."""
-    if out.suffix.lower() not in SUFFIXES:
-        given = f"'{out.suffix}'" if out.suffix else "no suffix"
-        raise UserError(f"cannot plot to {out}: its name must end in .png, .svg or .pdf, and it has {given}")
-    if not out.parent.is_dir():
-        raise UserError(f"cannot write {out}: the folder {out.parent} does not exist")
 
 
 def _x_axis(runs: Sequence[PlottedRun], x: Axis) -> tuple[float, str]:
@@ -205,7 +163,7 @@ class _Pen:
             linestyle=dashes,
             linewidth=1.4 if self.crowded else 2.0,
             marker="." if len(places) == 1 or places[0] == places[-1] else "",
-            label=_verbatim(label),
+            label=verbatim(label),
             zorder=4,
         )
         self.shown += _finite_ones(scores)
@@ -263,12 +221,6 @@ class _Pen:
         )
         self.shown += _finite_ones(mean)
         self.keys["validated on unseen"] = _dashes()
-
-
-def _verbatim(label: str) -> str:
-    """A name that matplotlib takes as it is: not as mathematics, and not as one to be left out of the legend."""
-    escaped = label.replace("$", r"\$")
-    return f" {escaped}" if escaped.startswith("_") else escaped
 
 
 def _some(entries: list[Validated], count: int) -> list[Validated]:

@@ -13,9 +13,11 @@ from rich.table import Table
 from rookery.envs.procgen import called
 from rookery.errors import UserError
 from rookery.observers.text import compact, duration, number
+from rookery.store.ancestry import families
 from rookery.store.directory import RunDirectory
 from rookery.store.events import History, history, read_events
 from rookery.store.plot import PlottedRun
+from rookery.store.plot_population import PlottedPopulation
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -39,7 +41,7 @@ class Summary(msgspec.Struct, frozen=True):
 def summarise(run: RunDirectory) -> Summary:
     """Read what a run's files say."""
     written = _written(run)
-    past = _history(run)
+    past = read_history(run)
     last = past.generations[-1] if past.generations else None
     best = past.best
     return Summary(
@@ -65,9 +67,17 @@ def plotted(runs: Sequence[RunDirectory]) -> list[PlottedRun]:
     groups = [_without(_APART, flat) for flat in settings]
     labels = _labels(groups)
     return [
-        PlottedRun(run.name, label, _history(run), flat["stop.score"])
+        PlottedRun(run.name, label, read_history(run), flat["stop.score"])
         for run, label, flat in zip(runs, labels, settings, strict=True)
     ]
+
+
+def plotted_population(run: RunDirectory) -> PlottedPopulation:
+    """A run's population as its plots want it."""
+    flat = _flat(_written(run))
+    ranges = [path.removesuffix(".scale") for path in flat if path.endswith(".scale")]
+    scales = {path.rpartition(".")[2]: flat[f"{path}.scale"] for path in ranges if f"{path}.low" in flat}
+    return PlottedPopulation(run.name, families(run.name, read_history(run)), scales)
 
 
 def print_table(summaries: list[Summary]) -> None:
@@ -97,6 +107,7 @@ def print_details(summary: Summary, genome: str, experiment: str) -> None:
 
 # What does not make two runs different experiments.
 _APART = ("seed", "description", "engine.", "checkpoint.", "stop.")
+_LABEL = 24  # letters of a value in a label
 
 
 def _labels(groups: Sequence[dict[str, Any]]) -> list[str]:
@@ -106,9 +117,15 @@ def _labels(groups: Sequence[dict[str, Any]]) -> list[str]:
     for name, group in zip(names, groups, strict=True):
         rivals = [other for other_name, other in zip(names, groups, strict=True) if other_name == name]
         apart = [key for key in group if any(other.get(key) != group[key] for other in rivals)]
-        told = " ".join(f"{key.rpartition('.')[2]}={group[key]}" for key in apart)
+        told = " ".join(f"{key.rpartition('.')[2]}={_brief(group[key])}" for key in apart)
         labels.append(f"{name} {told}".strip())
     return labels
+
+
+def _brief(value: Any) -> str:
+    """A value that fits into a label."""
+    text = str(value)
+    return text if len(text) <= _LABEL else f"{text[: _LABEL - 1]}…"
 
 
 def _env(flat: dict[str, Any]) -> str:
@@ -139,7 +156,8 @@ def _without(prefixes: tuple[str, ...], flat: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in flat.items() if not key.startswith(prefixes)}
 
 
-def _history(run: RunDirectory) -> History:
+def read_history(run: RunDirectory) -> History:
+    """What counts of a run."""
     return history(read_events(run.events_path) if run.events_path.exists() else [])
 
 

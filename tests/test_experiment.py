@@ -81,10 +81,9 @@ def test_a_file_extends_a_file_beside_it_or_a_preset(folder: Path) -> None:
 def test_what_a_file_extends_may_be_missing_or_go_in_a_circle(folder: Path) -> None:
     missing = write(folder, "extends: nowhere.yaml")
     assert refusal(missing) == f"{missing}: extends: there is no file '{folder / 'nowhere.yaml'}'"
-    preset = write(folder, "extends: landr")
+    preset = write(folder, "extends: sphre")
     assert refusal(preset) == (
-        f"{preset}: extends: there is no preset 'landr'. "
-        "Did you mean 'lander' or 'lander-ga'? `rookery presets` lists them"
+        f"{preset}: extends: there is no preset 'sphre'. Did you mean 'sphere'? `rookery presets` lists them"
     )
     one, two = (
         write(folder, "extends: two.yaml", "one.yaml"),
@@ -98,8 +97,8 @@ def test_what_a_file_extends_may_be_missing_or_go_in_a_circle(folder: Path) -> N
     ("source", "said"),
     [
         (
-            "lnder",
-            "there is no preset 'lnder'. Did you mean 'lander' or 'lander-ga'? `rookery presets` lists them",
+            "sphre",
+            "there is no preset 'sphre'. Did you mean 'sphere'? `rookery presets` lists them",
         ),
         ("zzz", "there is no preset 'zzz'. `rookery presets` lists them"),
         ("zzz.yaml", "there is no file 'zzz.yaml'"),

@@ -53,7 +53,9 @@ class Pursuit(Protocol):
 
 def pursue(experiment: Experiment) -> Pursuit:
     """What an experiment's algorithm asks for."""
-    if isinstance(experiment.algorithm, PPO | PBT) and find_spec("jax") is None:
+    algorithm = experiment.algorithm
+    learner = algorithm.learner if isinstance(algorithm, PBT) else algorithm
+    if isinstance(learner, PPO) and find_spec("jax") is None:
         raise UserError(f"algorithm.type={experiment.kind} needs JAX: pip install 'rookery[learn]'")
     if isinstance(experiment.algorithm, PPO):
         from rookery.learning.learning import Learning

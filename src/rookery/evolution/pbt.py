@@ -7,7 +7,7 @@ hyperparameters that the experiment gives a range.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -18,8 +18,11 @@ from numpy.typing import NDArray
 from rookery.errors import UserError, did_you_mean
 from rookery.evolution.exploit import Exploit, NoExploit, Truncation, ranked
 from rookery.evolution.explore import Explore, Perturb, draw, within
+from rookery.evolution.strategy import AnySource
 from rookery.genomes import Genome, Lineage
-from rookery.learning.ppo import ENV_GENES, PPO, Member, PPOState, apply_hyperparameters
+from rookery.learning.members import Living
+from rookery.learning.ppo import ENV_GENES, PPO, Member, PPOState
+from rookery.learning.sb3 import SB3, SB3Member, SB3State
 from rookery.settings import Range
 from rookery.streams import stream
 
@@ -40,7 +43,7 @@ class Selection(msgspec.Struct, frozen=True):
 class PBTState(msgspec.Struct, frozen=True, eq=False, tag="pbt"):
     """The population between two selections, and what each member earned at the last one."""
 
-    learner: PPOState
+    learner: PPOState | SB3State
     generation: int = 0
     scores: dict[int, tuple[float, ...]] = msgspec.field(default_factory=dict)
 
@@ -49,16 +52,17 @@ class PBTState(msgspec.Struct, frozen=True, eq=False, tag="pbt"):
         return self.learner.seed
 
     @property
-    def best(self) -> Member:
+    def best(self) -> Member | SB3Member:
         """The member that earned most when it was last measured."""
-        members = {member.id: member for member in self.learner.members}
-        return members[ranked(self.scores)[0]] if self.scores else self.learner.members[0]
+        members: Sequence[Member | SB3Member] = self.learner.members
+        first = ranked(self.scores)[0] if self.scores else members[0].id
+        return next(member for member in members if member.id == first)
 
 
 class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="pbt"):
     """Population-based training of a learner's members."""
 
-    learner: Annotated[PPO, Meta(description="what the members are, and how many")] = PPO(population=8)
+    learner: Annotated[PPO | SB3, Meta(description="what the members are, and how many")] = PPO(population=8)
     mode: Annotated[
         Literal["sync", "async"],
         Meta(description="sync = all are compared at once, the same bits anywhere; async = each when it is due"),
@@ -77,12 +81,10 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         bool, Meta(description="member 0 goes on with the middle of every range, untouched, to compare with")
     ] = False
 
-    def init(self, learner: PPOState, genes: Genes) -> PBTState:
+    def init(self, learner: PPOState | SB3State, genes: Genes) -> PBTState:
         """The population, its genes drawn from their ranges."""
         members = tuple(
-            member
-            if self._is_control(member.id)
-            else apply_hyperparameters(member, self._drawn(learner.seed, member.id, genes))
+            member if self._is_control(member.id) else member.tuned(self._drawn(learner.seed, member.id, genes))
             for member in learner.members
         )
         return PBTState(replace(learner, members=members))
@@ -93,7 +95,7 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         """What follows once all members were measured; `state` is as it was after they learned."""
         due = [member.id for member in state.learner.members]
         chosen = self.choose(state, scores, due, genes)
-        by_id = {member.id: member for member in state.learner.members}
+        by_id: dict[int, Living] = {member.id: member for member in state.learner.members}
         changed = {selection.child: _copy(by_id, selection) for selection in chosen}
         members = tuple(changed.get(member.id, member) for member in state.learner.members)
         told = {member: tuple(map(float, earned)) for member, earned in scores.items()}
@@ -102,7 +104,7 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
     def copied(self, state: PBTState, selection: Selection) -> PBTState:
         """The population after one member has become a copy of another."""
-        by_id = {member.id: member for member in state.learner.members}
+        by_id: dict[int, Living] = {member.id: member for member in state.learner.members}
         by_id[selection.child] = _copy(by_id, selection)
         return replace(state, learner=replace(state.learner, members=tuple(by_id.values())))
 
@@ -135,13 +137,13 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
     def champion(self, state: PBTState) -> Genome:
         """The best member's policy."""
-        return self.learner.champion(replace(state.learner, members=(state.best,)))
+        return self._source.champion(replace(state.learner, members=(state.best,)))
 
     def centre(self, state: PBTState) -> NDArray[np.float32]:
-        return self.learner.centre(state.learner)
+        return self._source.centre(state.learner)
 
     def lineage(self, state: PBTState) -> Lineage:
-        return self.learner.lineage(state.learner)
+        return self._source.lineage(state.learner)
 
     def telemetry(self, state: PBTState) -> dict[str, float]:
         """The genes' means over the population come first."""
@@ -152,7 +154,7 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
             name: mean for name, mean in means.items() if len({m.hyperparameters[name] for m in members}) > 1
         }
         return varied | {
-            name: value for name, value in self.learner.telemetry(state.learner).items() if name not in varied
+            name: value for name, value in self._source.telemetry(state.learner).items() if name not in varied
         }
 
     def genes(self, ranges: Mapping[str, Range]) -> dict[str, Range]:
@@ -168,6 +170,11 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
                 )
             found[name] = gene
         return found
+
+    @property
+    def _source(self) -> AnySource:
+        """The learner, as where agents come from."""
+        return self.learner
 
     def _drawn(self, seed: int, member: int, genes: Genes) -> dict[str, float]:
         rng = stream(seed, "genes", 0, member)
@@ -186,6 +193,6 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         return self.control and member == 0
 
 
-def _copy(members: Mapping[int, Member], selection: Selection) -> Member:
+def _copy(members: Mapping[int, Living], selection: Selection) -> Any:
     """A member after it has become a copy of another."""
-    return apply_hyperparameters(members[selection.child].inherit(members[selection.parent]), selection.after)
+    return members[selection.child].inherit(members[selection.parent]).tuned(selection.after)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -15,8 +16,8 @@ from rookery.experiment import Experiment
 from rookery.fleet import Fleet
 from rookery.fleet.dispatch import Task
 from rookery.fleet.engine import FleetError, Move, WorkerId
-from rookery.learning.nursery import Raised
-from rookery.learning.ppo import PPO, Actor, Member
+from rookery.learning.members import Learner, Living, Raised
+from rookery.learning.ppo import Actor
 from rookery.observers import events
 from rookery.pursuits import Round
 from rookery.rollout.shared import SharedEvaluator
@@ -72,7 +73,7 @@ class Rearing:
         began = time.perf_counter()
         selecting = 0.0
         self.homes.settle(state.learner.members, busy=self.flying.values())
-        raised: list[Raised] = []
+        raised: list[Raised[Any]] = []
         chosen: list[Selection] = []
         scores = dict(state.scores)
         while len(raised) < len(state.learner.members):
@@ -118,7 +119,7 @@ class Rearing:
         return seeds(self.experiment.seed, "selection", generation, 0, self.pbt.episodes)
 
     def _round(
-        self, state: PBTState, raised: Sequence[Raised], chosen: Sequence[Selection], times: dict[str, float]
+        self, state: PBTState, raised: Sequence[Raised[Any]], chosen: Sequence[Selection], times: dict[str, float]
     ) -> Round:
         earned = np.array([np.mean(entry.earned) for entry in raised])
         steps = sum(entry.steps for entry in raised)
@@ -153,12 +154,12 @@ class Rearing:
 class Homes:
     """Which worker each member lives on; the head has the members as they were at the last boundary."""
 
-    def __init__(self, fleet: Fleet, learner: PPO) -> None:
+    def __init__(self, fleet: Fleet, learner: Learner) -> None:
         self.fleet, self.learner = fleet, learner
-        self.members: dict[int, Member] = {}
+        self.members: dict[int, Living] = {}
         self.home: dict[int, WorkerId] = {}
 
-    def settle(self, members: Sequence[Member], busy: Collection[int] = ()) -> None:
+    def settle(self, members: Sequence[Living], busy: Collection[int] = ()) -> None:
         """Have these members live on the workers that there are, about equally many on each; busy ones stay."""
         workers = self.fleet.ready()
         known = self.members
@@ -175,13 +176,13 @@ class Homes:
         """Where a member lives it is not as it should be: it is put somewhere anew when it is needed."""
         self.home.pop(member, None)
 
-    def rear(self, generations: int, episodes: Sequence[int]) -> list[Raised]:
+    def rear(self, generations: int, episodes: Sequence[int]) -> list[Raised[Any]]:
         """Every member after so many generations, in their order; a lost worker's members live on elsewhere."""
         out: dict[Task, list[int]] = {}
         for worker in dict.fromkeys(self.home.values()):
             ids = [number for number, home in self.home.items() if home == worker]
             out[self.fleet.submit("rear", ids, generations, episodes, worker=worker)] = ids
-        found: dict[int, Raised] = {}
+        found: dict[int, Raised[Any]] = {}
         attempts = 0
         while out:
             for task in self.fleet.wait(list(out), at_least=1):
@@ -198,7 +199,7 @@ class Homes:
                 found |= {raised.member.id: raised for raised in task.result()}
         return [found[number] for number in self.members]
 
-    def copy(self, chosen: Sequence[Selection], members: Sequence[Member]) -> None:
+    def copy(self, chosen: Sequence[Selection], members: Sequence[Living]) -> None:
         """Let members inherit where they live; `members` are all of them as they will be then."""
         self.members = {member.id: member for member in members}
         home = self.home
@@ -211,9 +212,9 @@ class Homes:
                 if effective[name] != value:
                     raise RookeryError(f"member {number} was given {name}={value:g}, and uses {effective[name]:g}")
 
-    def _adopt(self, moving: Sequence[tuple[Member, WorkerId]]) -> None:
+    def _adopt(self, moving: Sequence[tuple[Living, WorkerId]]) -> None:
         """Put members where they are to live."""
-        by_worker: dict[WorkerId, list[Member]] = {}
+        by_worker: dict[WorkerId, list[Living]] = {}
         for member, worker in moving:
             by_worker.setdefault(worker, []).append(member)
             self.home[member.id] = worker
@@ -221,13 +222,13 @@ class Homes:
         self.fleet.wait(tasks)
 
 
-def _with(state: PBTState, member: Member) -> PBTState:
+def _with(state: PBTState, member: Living) -> PBTState:
     """The state with one of its members as it is now."""
     members = tuple(member if other.id == member.id else other for other in state.learner.members)
     return replace(state, learner=replace(state.learner, members=members))
 
 
-def _times(raised: Sequence[Raised], seconds: float) -> dict[str, float]:
+def _times(raised: Sequence[Raised[Any]], seconds: float) -> dict[str, float]:
     """Where the time went in which members learned and were measured, divided as they say."""
     parts = {
         name: sum(entry.times[name] for entry in raised) for name in ("act", "environment", "update", "measure")
@@ -236,7 +237,7 @@ def _times(raised: Sequence[Raised], seconds: float) -> dict[str, float]:
     return {name: seconds * part / whole for name, part in parts.items()}
 
 
-def _population(raised: Sequence[Raised]) -> events.Told:
+def _population(raised: Sequence[Raised[Any]]) -> events.Told:
     rows = tuple(
         events.MemberRow(
             id=entry.member.id,

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -14,6 +13,7 @@ from rookery.envs import Env, arena
 from rookery.errors import RookeryError
 from rookery.genomes import Vector
 from rookery.learning.cohort import Cohort
+from rookery.learning.members import Raised
 from rookery.learning.ppo import ENV_GENES, PPO, Member, PPOState, Worlds, apply_hyperparameters, varied
 from rookery.learning.trainer import Trainer
 from rookery.policies import PolicySpec
@@ -23,16 +23,6 @@ from rookery.rollout.worker import Worker
 
 _TURNS = 2
 _Variant = tuple[tuple[str, float], ...]  # genes of the environment
-
-
-class Raised(msgspec.Struct, frozen=True, eq=False):
-    """A member after some generations, what it earned on the episodes it was measured by, and what that took."""
-
-    member: Member
-    earned: tuple[float, ...]
-    steps: int
-    measured: int
-    times: dict[str, float]
 
 
 class Nursery(Worker):
@@ -51,13 +41,13 @@ class Nursery(Worker):
         """Have these members live here, in place of those of the same names."""
         self.members |= {member.id: member for member in members}
 
-    def rear(self, ids: Sequence[int], generations: int, seeds: Sequence[int]) -> list[Raised]:
+    def rear(self, ids: Sequence[int], generations: int, seeds: Sequence[int]) -> list[Raised[Member]]:
         """These members after some generations, measured on episodes of these seeds."""
         size = self.policy.space.size
         groups: dict[_Variant, list[Member]] = {}
         for number in ids:
             groups.setdefault(_variant(self.members[number]), []).append(self.members[number])
-        found: dict[int, Raised] = {}
+        found: dict[int, Raised[Member]] = {}
         for variant, members in groups.items():
             cohort = self._cohort(variant)
             state = PPOState(self.seed, size, tuple(members))
@@ -96,7 +86,9 @@ class Nursery(Worker):
             self.cohorts[variant] = Cohort(self.learner, self.trainer, here, env.reward_scale)
         return self.cohorts[variant]
 
-    def _measured(self, member: Member, before: int, seeds: Sequence[int], times: Mapping[str, float]) -> Raised:
+    def _measured(
+        self, member: Member, before: int, seeds: Sequence[int], times: Mapping[str, float]
+    ) -> Raised[Member]:
         context = Context(np.zeros(0, np.float32), member.moments)
         genome = Vector(self.collector.model.deployed(member.parameters))
         began = time.perf_counter()

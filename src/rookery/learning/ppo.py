@@ -77,6 +77,10 @@ class Member(msgspec.Struct, frozen=True, eq=False, kw_only=True):
             episodes=self.episodes,
         )
 
+    def tuned(self, values: Mapping[str, float]) -> Member:
+        """This member with other hyperparameters, from its next update on."""
+        return apply_hyperparameters(self, values)
+
 
 class Actor(msgspec.Struct, frozen=True, eq=False):
     """What a member acts with: parameters, and the moments that its observations are scaled by."""

@@ -147,8 +147,9 @@ def describe_genome(directory: RunDirectory) -> tuple[str | None, str]:
 def make_evaluator(experiment: Experiment) -> Evaluator:
     """What evaluates this experiment's agents in this process, whatever its engine is."""
     if isinstance(experiment.algorithm, PBT) and isinstance(experiment.algorithm.learner, SB3):
+        learner, unseen = experiment.algorithm.learner, experiment.unseen
+        learner.require()
         from rookery.learning.sb3_evaluator import SB3Evaluator
 
-        learner, unseen = experiment.algorithm.learner, experiment.unseen
         return SB3Evaluator(experiment.env, experiment.policy, cores(), unseen, learner, experiment.seed)
     return Evaluator(experiment.env, experiment.policy, cores(), unseen=experiment.unseen)

@@ -14,6 +14,7 @@ from rookery.evolution.generation import Progress
 from rookery.evolution.pbt import PBT
 from rookery.experiment import Experiment
 from rookery.learning.ppo import PPO, Actor
+from rookery.learning.sb3 import SB3
 from rookery.observers.events import Told
 from rookery.rollout.shared import SharedEvaluator
 
@@ -55,6 +56,8 @@ def pursue(experiment: Experiment) -> Pursuit:
     """What an experiment's algorithm asks for."""
     algorithm = experiment.algorithm
     learner = algorithm.learner if isinstance(algorithm, PBT) else algorithm
+    if isinstance(learner, SB3):
+        learner.require()
     if isinstance(learner, PPO) and find_spec("jax") is None:
         raise UserError(f"algorithm.type={experiment.kind} needs JAX: pip install 'rookery[learn]'")
     if isinstance(experiment.algorithm, PPO):

@@ -5,6 +5,7 @@ What is here knows neither torch nor Stable-Baselines3: members are arrays. `sb3
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
@@ -197,6 +198,15 @@ class SB3(
             if isinstance(value, dict) and {"low", "high"} <= value.keys():
                 where = f"; {name} beside settings can" if name in self.DYNAMIC else ""
                 raise ValueError(f"settings.{name} cannot be a range{where}")
+
+    def require(self) -> None:
+        """Refuse to go on where the library is missing."""
+        try:
+            importlib.import_module("stable_baselines3")
+        except ImportError as error:
+            raise UserError(
+                "algorithm.learner.type=sb3 needs Stable-Baselines3 and torch: pip install 'rookery[sb3]'"
+            ) from error
 
     @property
     def arguments(self) -> dict[str, Any]:

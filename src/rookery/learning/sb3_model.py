@@ -15,28 +15,20 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import torch
 from msgspec.structs import replace
 from numpy.typing import NDArray
-
-from rookery.errors import RookeryError, UserError, did_you_mean
-from rookery.learning.sb3 import SB3, Normaliser, SB3Member, Statistics
-from rookery.streams import stream
-
-try:
-    import torch
-    from stable_baselines3.common.utils import FloatSchedule, LinearSchedule
-except ImportError as error:
-    raise UserError(
-        "algorithm.learner.type=sb3 needs Stable-Baselines3 and torch: pip install 'rookery[sb3]'"
-    ) from error
-
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.utils import FloatSchedule, LinearSchedule
 from stable_baselines3.common.vec_env import VecNormalize
 
+from rookery.errors import RookeryError, UserError, did_you_mean
+from rookery.learning.sb3 import SB3, Normaliser, SB3Member, Statistics
 from rookery.learning.sb3_env import Worlds
+from rookery.streams import stream
 
 _COUNTERS = ("_n_updates", "_n_calls")  # by which algorithms take turns at what they do now and then
 _TOLD = (  # what tells most about how learning goes comes first
@@ -129,16 +121,15 @@ class Model:
     def restore(self, member: SB3Member) -> None:
         """Be this member, whoever this was before."""
         algorithm, optimisers = self.algorithm, self.optimisers
-        modules, tensors = algorithm._get_torch_save_params()
+        modules, _ = algorithm._get_torch_save_params()
         for name in modules:
             part = _at(algorithm, name)
             if name in optimisers:
                 part.load_state_dict({"state": _slots(member.arrays, name), "param_groups": _groups(part)})
             else:
                 part.load_state_dict(_weights(member.arrays, name, part.state_dict()))
-        for name in tensors:
-            with torch.no_grad():
-                _at(algorithm, name).copy_(torch.tensor(member.arrays[f"{name}/"]))
+        for name, tensor in self._learned_tensors():
+            tensor.data.copy_(torch.tensor(member.arrays[name]))
         vars(algorithm).update(member.counts)
         algorithm.num_timesteps = member.steps
         self._progress(member.steps, 0)
@@ -201,7 +192,7 @@ class Model:
         self.algorithm._current_progress_remaining = max(0.0, 1.0 - steps / self.learner.horizon)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        modules, tensors = self.algorithm._get_torch_save_params()
+        modules, _ = self.algorithm._get_torch_save_params()
         found: dict[str, NDArray[Any]] = {}
         for name in modules:
             part = _at(self.algorithm, name)
@@ -210,7 +201,13 @@ class Model:
                     found |= {f"{name}/{number}/{key}": _array(value) for key, value in slot.items()}
             else:
                 found |= {f"{name}/{key}": _array(value) for key, value in part.state_dict().items()}
-        return found | {f"{name}/": _array(_at(self.algorithm, name)) for name in tensors}
+        return found | {name: _array(tensor) for name, tensor in self._learned_tensors()}
+
+    def _learned_tensors(self) -> list[tuple[str, Any]]:
+        """Those that belong to no module, such as SAC's entropy coefficient where it is learned."""
+        _, names = self.algorithm._get_torch_save_params()
+        found = [(name, _at(self.algorithm, name)) for name in names]
+        return [(name, tensor) for name, tensor in found if tensor.requires_grad]
 
     def _statistics(self) -> Normaliser | None:
         if self.normaliser is None:

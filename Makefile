@@ -2,6 +2,7 @@
 
 VENV := .venv
 BENCH := .venv-bench
+SB3 := .venv-sb3
 PRESET ?= lander
 ARGS ?=
 # A second MPI for the tests. It is kept apart from Open MPI, as both bring a bin/mpiexec.
@@ -17,7 +18,7 @@ FREEZE = -m pip freeze --disable-pip-version-check --all --exclude-editable --ex
 HEADER = \# Every package and its version. Do not edit: make constraints
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench constraints clean
+.PHONY: help run test test-sb3 check format bench constraints clean
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -31,6 +32,9 @@ run: $(VENV)/.base ## Install what is needed and train the lander (PRESET=cartpo
 test: $(VENV)/.dev ## Run every test (ARGS="-k es -x")
 	$(VENV)/bin/python -m pytest $(ARGS)
 
+test-sb3: $(SB3)/.sb3 ## Test the learners that need torch, in a venv of their own (ARGS="-k es -x")
+	$(SB3)/bin/python -m pytest tests/sb3 $(ARGS)
+
 check: $(VENV)/.dev ## Lint, check the formatting and the types
 	$(VENV)/bin/python -m ruff check .
 	$(VENV)/bin/python -m ruff format --check .
@@ -43,12 +47,13 @@ format: $(VENV)/.dev ## Format the code and mend what the linter can
 bench: $(BENCH)/.bench ## Measure Rookery and its peers, in a venv of their own (ARGS=...)
 	$(BENCH)/bin/python -m benchmarks $(ARGS)
 
-constraints: ## Write constraints.txt and benchmarks/constraints.txt again, with the newest versions that fit
+constraints: ## Write all files of constraints again, with the newest versions that fit
 	$(call write-constraints,constraints.txt,.[dev$(comma)all])
 	$(call write-constraints,benchmarks/constraints.txt,.[bench])
+	$(call write-constraints,tests/sb3/constraints.txt,.[dev$(comma)sb3])
 
 clean: ## Remove the venvs, the caches and what was built; runs are kept
-	rm -rf $(VENV) $(BENCH) .venv-constraints .mypy_cache .ruff_cache .pytest_cache build dist
+	rm -rf $(VENV) $(BENCH) $(SB3) .venv-constraints .mypy_cache .ruff_cache .pytest_cache build dist
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What is installed, and since when: a stamp is renewed when the packages asked for have changed.
@@ -68,7 +73,12 @@ $(BENCH)/.bench: pyproject.toml benchmarks/constraints.txt | $(BENCH)/bin/python
 	@$(BENCH)/bin/python $(PIP_INSTALL) -c benchmarks/constraints.txt -e ".[bench]"
 	@touch $@
 
-$(VENV)/bin/python $(BENCH)/bin/python:
+$(SB3)/.sb3: pyproject.toml tests/sb3/constraints.txt | $(SB3)/bin/python
+	@echo "Installing Rookery, Stable-Baselines3 and torch into $(SB3) ..."
+	@$(SB3)/bin/python $(PIP_INSTALL) -c tests/sb3/constraints.txt -e ".[dev,sb3]"
+	@touch $@
+
+$(VENV)/bin/python $(BENCH)/bin/python $(SB3)/bin/python:
 	$(call make-venv,$(patsubst %/bin/python,%,$@))
 
 # $(call make-venv,DIRECTORY)

@@ -13,9 +13,11 @@ from threadpoolctl import threadpool_limits
 
 from rookery.errors import RookeryError, UserError
 from rookery.evolution.generation import Progress, fresh_episodes
+from rookery.evolution.pbt import PBT
 from rookery.experiment import Experiment, load_experiment
 from rookery.fleet.specs import cores
 from rookery.genome_text import from_text, to_text
+from rookery.learning.sb3 import SB3
 from rookery.observers.events import normalise
 from rookery.policies import Policy
 from rookery.rollout.evaluate import Evaluator
@@ -144,4 +146,10 @@ def describe_genome(directory: RunDirectory) -> tuple[str | None, str]:
 
 def make_evaluator(experiment: Experiment) -> Evaluator:
     """What evaluates this experiment's agents in this process, whatever its engine is."""
+    if isinstance(experiment.algorithm, PBT) and isinstance(experiment.algorithm.learner, SB3):
+        learner, unseen = experiment.algorithm.learner, experiment.unseen
+        learner.require()
+        from rookery.learning.sb3_evaluator import SB3Evaluator
+
+        return SB3Evaluator(experiment.env, experiment.policy, cores(), unseen, learner, experiment.seed)
     return Evaluator(experiment.env, experiment.policy, cores(), unseen=experiment.unseen)

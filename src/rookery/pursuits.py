@@ -14,6 +14,7 @@ from rookery.evolution.generation import Progress
 from rookery.evolution.pbt import PBT
 from rookery.experiment import Experiment
 from rookery.learning.ppo import PPO, Actor
+from rookery.learning.sb3 import SB3
 from rookery.observers.events import Told
 from rookery.rollout.shared import SharedEvaluator
 
@@ -53,7 +54,10 @@ class Pursuit(Protocol):
 
 def pursue(experiment: Experiment) -> Pursuit:
     """What an experiment's algorithm asks for."""
-    learner = experiment.algorithm.learner if isinstance(experiment.algorithm, PBT) else experiment.algorithm
+    algorithm = experiment.algorithm
+    learner = algorithm.learner if isinstance(algorithm, PBT) else algorithm
+    if isinstance(learner, SB3):
+        learner.require()
     if isinstance(learner, PPO) and find_spec("jax") is None:
         raise UserError(f"algorithm.type={experiment.kind} needs JAX: pip install 'rookery[learn]'")
     if isinstance(experiment.algorithm, PPO):

@@ -21,6 +21,7 @@ from rookery.evolution.explore import Explore, Perturb, draw, within
 from rookery.genomes import Genome, Lineage
 from rookery.learning.member import AnyLearner, AnyMember
 from rookery.learning.ppo import PPO, PPOState, apply_hyperparameters
+from rookery.learning.sb3 import SB3, SB3State
 from rookery.learning.toy import Toy, ToyState
 from rookery.settings import Range
 from rookery.streams import stream
@@ -42,7 +43,7 @@ class Selection(msgspec.Struct, frozen=True):
 class PBTState(msgspec.Struct, frozen=True, eq=False, tag="pbt"):
     """The population between two selections, and what each member earned at the last one."""
 
-    learner: PPOState | ToyState
+    learner: PPOState | SB3State | ToyState
     generation: int = 0
     scores: dict[int, tuple[float, ...]] = msgspec.field(default_factory=dict)
 
@@ -61,7 +62,7 @@ class PBTState(msgspec.Struct, frozen=True, eq=False, tag="pbt"):
 class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="pbt"):
     """Population-based training of a learner's members."""
 
-    learner: Annotated[PPO | Toy, Meta(description="what the members are, and how many")] = PPO(population=8)
+    learner: Annotated[PPO | SB3 | Toy, Meta(description="what the members are, and how many")] = PPO(population=8)
     mode: Annotated[
         Literal["sync", "async"],
         Meta(description="sync = all are compared at once, the same bits anywhere; async = each when it is due"),
@@ -95,7 +96,7 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         """The learner, as what all of them are."""
         return self.learner
 
-    def init(self, learner: PPOState | ToyState, genes: Genes) -> PBTState:
+    def init(self, learner: PPOState | SB3State | ToyState, genes: Genes) -> PBTState:
         """The population, its genes as `first` says or drawn from their ranges."""
         members = tuple(
             apply_hyperparameters(member, self._at_first(learner.seed, member.id, genes))
@@ -109,7 +110,7 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         """What follows once all members were measured; `state` is as it was after they learned."""
         due = [member.id for member in state.learner.members]
         chosen = self.choose(state, scores, due, genes)
-        by_id = {member.id: member for member in state.learner.members}
+        by_id: dict[int, Any] = {member.id: member for member in state.learner.members}
         changed = {selection.child: _copy(by_id, selection) for selection in chosen}
         members = tuple(changed.get(member.id, member) for member in state.learner.members)
         told = {member: tuple(map(float, earned)) for member, earned in scores.items()}
@@ -118,7 +119,7 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
     def copied(self, state: PBTState, selection: Selection) -> PBTState:
         """The population after one member has become a copy of another."""
-        by_id = {member.id: member for member in state.learner.members}
+        by_id: dict[int, Any] = {member.id: member for member in state.learner.members}
         by_id[selection.child] = _copy(by_id, selection)
         return replace(state, learner=replace(state.learner, members=tuple(by_id.values())))
 

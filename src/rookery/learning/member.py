@@ -12,6 +12,8 @@ from rookery.envs import Env
 from rookery.evolution.strategy import Source
 from rookery.policies import Moments, PolicySpec
 
+ENV_GENES = ("env.reward_scale", "env.max_steps", "env.action_repeat")  # which members may differ in
+
 
 class AnyMember(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """One learner. `age` is how many generations it has lived; what is random follows from it."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rookery.envs import Env, arena
 from rookery.errors import UserError, did_you_mean
 from rookery.genomes import NO_LINEAGE, Genome, Lineage, Vector
-from rookery.learning.member import AnyMember, M
+from rookery.learning.member import ENV_GENES, AnyMember, M
 from rookery.learning.rewards import RewardMoments
 from rookery.policies import Moments, PolicySpec
 from rookery.policies.actor_critic import ActorCritic, Sharing
@@ -27,7 +27,6 @@ from rookery.streams import stream
 
 _Positive = Annotated[int, Meta(ge=1)]
 _Above = Annotated[float, Meta(gt=0)]
-_ENVIRONMENT = ("env.reward_scale", "env.max_steps", "env.action_repeat")  # which members may differ in
 _RECENT = 100  # episodes that a member's score is the mean of
 
 
@@ -42,7 +41,7 @@ class Worlds(msgspec.Struct, frozen=True, eq=False):
 class Member(AnyMember, frozen=True, eq=False, kw_only=True):
     """One learner, complete."""
 
-    VARIES: ClassVar[tuple[str, ...]] = _ENVIRONMENT
+    VARIES: ClassVar[tuple[str, ...]] = ENV_GENES
     parameters: NDArray[np.float32]
     mean: NDArray[np.float32]
     square: NDArray[np.float32]
@@ -175,7 +174,7 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     ] = 100
 
     nursery: ClassVar[str] = "rookery.learning.nursery:Nursery"
-    VARIES: ClassVar[tuple[str, ...]] = _ENVIRONMENT
+    VARIES: ClassVar[tuple[str, ...]] = ENV_GENES
     DYNAMIC: ClassVar[tuple[str, ...]] = (
         "lr",
         "gamma",

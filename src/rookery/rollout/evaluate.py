@@ -42,7 +42,7 @@ class Evaluator:
         self.recording = None if behaviour is None else Recording(behaviour)
         self.arena = self._arena(env)
         self.arena_unseen: Arena | None = None
-        self.policy = Policy(network, self.arena.spaces)
+        self.policy = self._policy(network)
         self.materialise = Materialiser(self.policy.space)
         self.threads = threads
 
@@ -85,6 +85,9 @@ class Evaluator:
         self.arena.close()
         if self.arena_unseen is not None:
             self.arena_unseen.close()
+
+    def _policy(self, network: PolicySpec) -> Policy:
+        return Policy(network, self.arena.spaces)
 
     def _arena(self, env: Env) -> Arena:
         return arena(env, self.recording.info if self.recording else None)

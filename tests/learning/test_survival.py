@@ -105,7 +105,7 @@ def test_one_environment_and_one_step_at_a_time_are_enough(
         (["policy=vector"], "policy.type=vector looks at nothing"),
         (["lr={low: 0.001, high: 0.01}"], "give it one value"),
         (["lr=0"], "algorithm.lr"),
-        (["entropie=0.1"], "Did you mean 'entropy'?"),
+        (["entropie=0.1"], "Did you mean 'entropy'"),
     ],
 )
 def test_what_cannot_work_is_one_line(

@@ -27,8 +27,10 @@ def replaying(experiment: Experiment, runs: Path) -> tuple[Experiment, str]:
     genes = recorded.algorithm.genes(recorded.genes)
     if not genes:
         raise UserError(f"replay={experiment.replay}: none of its hyperparameters was given as a range")
-    population = families(source.name, read_history(source))
-    line = population.line(population.best)
+    if strange := [name for name in genes if name not in PPO.DYNAMIC]:
+        raise UserError(f"replay={experiment.replay}: {strange[0]} varied, and no schedule can change that")
+    population = families(source.name, read_history(source), recorded.algorithm.mode == "sync")
+    line, _ = population.line(population.best)
     phases = tuple(schedule(line, list(genes)))
     learner = replace(_learner(experiment), population=1, schedule=phases, **phases[0][1])
     learned = sum(stretch.last - stretch.first for stretch in line)

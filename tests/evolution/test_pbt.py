@@ -18,6 +18,7 @@ from rookery.settings import Range
 from rookery.store.codec import decode, encode
 
 GENES = {"h0": Range(low=0.1, high=1.0, scale="log"), "h1": Range(low=0.0, high=1.0)}
+MIDDLE = {"h0": pytest.approx(0.1**0.5), "h1": 0.5}
 SIX = {number: (float(number), float(number) + 0.5) for number in range(6)}
 
 
@@ -65,6 +66,7 @@ def test_a_copy_is_its_parent_but_for_name_age_and_steps() -> None:
         assert (child.parameters == parent.parameters).all()
         assert (child.id, child.age, child.steps) == (selection.child, 20, 100 + selection.child)
         assert child.hyperparameters == selection.after
+        assert (selection.at, selection.parent_at) == (100 + selection.child, 100 + selection.parent)
         assert selection.before == by_id(before)[selection.child].hyperparameters
         assert "truncation: " in selection.reason
         for name, gene in GENES.items():
@@ -104,7 +106,7 @@ def test_patience_lets_selections_pass() -> None:
 def test_the_control_is_never_touched() -> None:
     rule = pbt(control=True, exploit=WinnerTakesAll())
     state = population(rule)
-    assert by_id(state)[0].hyperparameters == {"h0": 0.5, "h1": 0.5}, "what stands in the place of the ranges"
+    assert by_id(state)[0].hyperparameters == MIDDLE
     after, chosen = rule.select(state, SIX, GENES)
     assert {selection.child for selection in chosen} == {1, 2, 3, 4}
     assert by_id(after)[0] is by_id(state)[0]
@@ -134,7 +136,7 @@ def test_the_first_members_begin_as_they_are_told() -> None:
     assert members[1].hyperparameters == {"h0": 0.2, "h1": 0.0}
     assert members[2].hyperparameters == drawn[2].hyperparameters
     controlled = by_id(population(replace(told, control=True)))
-    assert controlled[0].hyperparameters == {"h0": 0.5, "h1": 0.5}
+    assert controlled[0].hyperparameters == MIDDLE
     assert controlled[1].hyperparameters["h0"] == 1.0
 
 

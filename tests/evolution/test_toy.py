@@ -10,11 +10,14 @@ from PIL import Image
 
 from rookery.cli import main
 from rookery.evolution.generation import Progress
-from rookery.evolution.pbt import PBTState
+from rookery.evolution.pbt import PBT, PBTState
 from rookery.evolution.variants import Variant, variants
 from rookery.experiment import load_experiment
+from rookery.learning.ppo import apply_hyperparameters
 from rookery.learning.toy import Toy, ToyState
+from rookery.store.ancestry import families
 from rookery.store.directory import RunDirectory
+from rookery.store.summary import read_history
 
 GENERATIONS = 10
 
@@ -63,3 +66,33 @@ def test_the_picture_shows_what_the_run_did(tmp_path: Path) -> None:
     with Image.open(out) as image:
         assert image.width > 1.5 * image.height
         assert np.asarray(image.convert("RGB")).std() > 5
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("seed", range(4))
+def test_who_climbs_as_a_members_ancestors_did_arrives_where_it_is(seed: int, mode: str, tmp_path: Path) -> None:
+    words = ["learner.population=6", "exploit=tournament", "inherit=all", f"mode={mode}", f"seed={seed}"]
+    with pytest.raises(SystemExit) as end:
+        main(["run", "pbt-toy", *words, "-q", "--name", "toy", "--runs", str(tmp_path)])
+    assert end.value.code == 0
+    run = RunDirectory.open(tmp_path, "toy")
+    experiment = load_experiment(str(run.experiment_path))
+    assert isinstance(experiment.algorithm, PBT)
+    toy = experiment.algorithm.learner
+    assert isinstance(toy, Toy)
+    population = families("toy", read_history(run), mode == "sync")
+    progress, _ = run.load("latest", Progress)
+    assert isinstance(progress.strategy, PBTState)
+    assert isinstance(progress.strategy.learner, ToyState)
+    made = {(copy.child, copy.at): copy for copy in population.copies}
+    copied = 0
+    for member in progress.strategy.learner.members:
+        last = made.get((member.id, member.steps))  # at the very end, which is nobody's stretch yet
+        line, copies = population.line(*((last.source, last.source_at) if last else (member.id, member.steps)))
+        copied += len(copies)
+        replica = toy.found(experiment.env, experiment.policy, seed, None).members[0]
+        for stretch in line:
+            replica = apply_hyperparameters(replica, stretch.hyperparameters)
+            replica = toy.climb(replica, stretch.last - stretch.first)
+        np.testing.assert_array_equal(replica.parameters, member.parameters)
+    assert copied

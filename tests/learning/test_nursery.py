@@ -148,7 +148,7 @@ def test_a_copy_acts_and_learns_as_its_parent_does(place: Place) -> None:
     parent, child = place.parents()
     assert not np.array_equal(parent.parameters, child.parameters)
     place.here.take(1, parent)
-    copy = place.here.give(1)
+    copy = place.here.members[1]
     for name in ("parameters", "mean", "square"):
         np.testing.assert_array_equal(getattr(copy, name), getattr(parent, name))
     assert (copy.id, copy.age, copy.steps, copy.count) == (1, child.age, child.steps, parent.count)
@@ -163,7 +163,7 @@ def test_a_copy_acts_and_learns_as_its_parent_does(place: Place) -> None:
         for member in (parent, copy)
     ]
     assert played[0].returns == played[1].returns
-    batch, trainer = place.trajectory(parent), place.here.cohort.trainer
+    batch, trainer = place.trajectory(parent), place.here.trainer
     same = replace(copy, id=parent.id, age=parent.age)  # these name the order of the minibatches
     updated = [trainer.update(SEED, member, batch, None) for member in (parent, same)]
     for name in ("parameters", "mean", "square"):

@@ -169,7 +169,7 @@ def population(number: int) -> list[Event]:
     rows = tuple(MemberRow(id=n, score=100.0 * n, steps=250, hyperparameters={}) for n in range(4))
     return [
         Population(**where, members=rows),
-        Copied(**where, child=0, parent=3, reason="truncation", before={}, after={}),
+        Copied(**where, child=0, parent=3, at=250, parent_at=250, reason="truncation", before={}, after={}),
         generation(number),
     ]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -35,9 +33,11 @@ def measured(generation: int, **members: tuple[float, float]) -> Population:
 
 
 def copied(generation: int, child: int, parent: int) -> Copied:
+    """Both at the end of the generation."""
     values = {"before": {"lr": 1.0}, "after": {"lr": 2.0}}
     at = {"time": 0.0, "seconds": 0.0, "generation": generation, "steps": 1000 * generation}
-    return Copied(**at, child=child, parent=parent, reason="truncation", **values)  # type: ignore[arg-type]
+    theirs = {"child": child, "parent": parent, "at": 100 * generation + child}
+    return Copied(**at, **theirs, parent_at=100 * generation + parent, reason="truncation", **values)  # type: ignore[arg-type]
 
 
 # Member 2 is best in the end. It was a copy of 0 after generation 2, which was a copy of 1 after generation 1.
@@ -54,31 +54,50 @@ LIFE: list[Event] = [
 ]
 
 
-def found(events: list[Event] | None = None) -> Families:
-    return families("p", history(LIFE if events is None else events))
+def found(events: list[Event] | None = None, together: bool = True) -> Families:
+    return families("p", history(LIFE if events is None else events), together)
 
 
 def test_the_line_of_the_best_member_leads_through_its_ancestors() -> None:
     population = found()
     assert population.best == 2
-    line = population.line(2)
+    line, copies = population.line(2)
     assert [(s.member, s.generation, s.first, s.last) for s in line] == [
         (1, 1, 0, 101),
         (0, 2, 100, 200),
         (2, 3, 202, 302),
         (2, 4, 302, 402),
     ]
-    assert [(copy.child, copy.parent, copy.at, copy.parent_at) for copy in population.copies] == [
-        (0, 1, 100, 101),
-        (2, 0, 202, 200),
-        (1, 2, 301, 302),
-        (0, 2, 400, 402),
+    assert [(copy.parent, copy.parent_at, copy.child, copy.at) for copy in copies] == [
+        (1, 101, 0, 100),
+        (0, 200, 2, 202),
     ]
-    assert [s.member for s in population.line(0)] == [1, 0, 0, 0], "what is copied at the end was not learned yet"
+    before = [stretch.member for stretch in population.line(0)[0]]
+    assert before == [1, 0, 0, 0], "what is copied at the end was not learned yet"
+
+
+def test_a_copy_of_a_fresh_copy_is_one_of_whom_that_one_copied() -> None:
+    events: list[Event] = [
+        started(),
+        measured(1, m0=(1.0, 0.1), m1=(2.0, 0.2), m2=(3.0, 0.3)),
+        copied(1, 1, 2),
+        copied(1, 0, 1),
+        measured(2, m0=(9.0, 0.1), m1=(2.0, 0.2), m2=(3.0, 0.3)),
+    ]
+    for together, ancestor in ((True, 1), (False, 2)):
+        assert [stretch.member for stretch in found(events, together).line(0)[0]] == [ancestor, 0]
+
+
+def test_a_member_may_be_measured_twice_in_a_generation_and_copied_in_between() -> None:
+    quick, slow = (MemberRow(id=n, score=5.0 - n, steps=100 + n, hyperparameters={"lr": 0.1}) for n in (0, 1))
+    again = MemberRow(id=0, score=9.0, steps=200, hyperparameters={"lr": 0.7})
+    both = Population(time=0, seconds=0, generation=1, steps=1, members=(slow, quick, again))
+    line, _ = found([started(), both, copied(1, 0, 1)], together=False).line(0)
+    assert [(s.member, s.last, s.hyperparameters["lr"]) for s in line] == [(1, 101, 0.1), (0, 200, 0.7)]
 
 
 def test_a_schedule_counts_the_steps_of_its_line_and_names_only_changes() -> None:
-    assert schedule(found().line(2), ["lr"]) == [(0, {"lr": 0.2}), (101, {"lr": 0.25}), (201, {"lr": 0.3})]
+    assert schedule(found().line(2)[0], ["lr"]) == [(0, {"lr": 0.2}), (101, {"lr": 0.25}), (201, {"lr": 0.3})]
 
 
 def test_what_a_resumed_sitting_does_again_counts_once() -> None:
@@ -92,19 +111,6 @@ def test_what_a_resumed_sitting_does_again_counts_once() -> None:
     assert [event.generation for event in kept.populations] == [1, 2, 3]
     assert [(event.generation, event.child) for event in kept.copied] == [(1, 0), (2, 2), (3, 2)]
     assert found(again).best == 0
-
-
-def test_a_member_that_was_not_measured_again_did_nothing_meanwhile() -> None:
-    first = measured(1, m0=(1.0, 0.1), m1=(3.0, 0.2))
-    (waiting,) = (row for row in first.members if row.id == 0)
-    second = measured(2, m1=(4.0, 0.2))
-    population = found([started(), first, Population(**_fields(second), members=(waiting, *second.members))])
-    assert [stretch.generation for stretch in population.stretches[0]] == [1]
-    assert [stretch.generation for stretch in population.stretches[1]] == [1, 2]
-
-
-def _fields(event: Population) -> Mapping[str, float]:
-    return {name: getattr(event, name) for name in ("time", "seconds", "generation", "steps")}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -139,9 +145,3 @@ def test_what_has_no_population_is_said() -> None:
 def test_schedules_want_something_that_varies(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="none was given as a range"):
         plot_population(PlottedPopulation("p", found(), {}), tmp_path / "a.png", "schedules")
-
-
-def test_lines_never_overlap_and_go_on_in_time() -> None:
-    for member in (0, 1, 2):
-        for older, younger in pairwise(found().line(member)):
-            assert older.generation < younger.generation

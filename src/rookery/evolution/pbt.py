@@ -31,10 +31,12 @@ _LEARNER = "algorithm.learner."
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """One member that became a copy of another, and how its genes changed by that."""
+    """One member that became a copy of another, each at so many of its own steps, and how its genes changed."""
 
     child: int
     parent: int
+    at: int
+    parent_at: int
     reason: str
     before: dict[str, float]
     after: dict[str, float]
@@ -143,6 +145,8 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
                 Selection(
                     child=child,
                     parent=parent,
+                    at=members[child].steps,
+                    parent_at=members[parent].steps,
                     reason=f"{self.exploit.__struct_config__.tag}: {ahead:.4g} ahead",
                     before={name: members[child].hyperparameters[name] for name in genes},
                     after=self.explored(state, child, {name: source[name] for name in genes}, genes),
@@ -205,7 +209,7 @@ class PBT(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     def _at_first(self, seed: int, member: int, genes: Genes) -> dict[str, float]:
         """What a member begins with."""
         if self._is_control(member):
-            return {}
+            return {name: float(gene.middle) for name, gene in genes.items()}
         place = member - self.control
         said = self.first[place] if place < len(self.first) else {}
         rng = stream(seed, "genes", 0, member)

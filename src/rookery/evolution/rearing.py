@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -251,10 +252,4 @@ def _population(raised: Sequence[Raised[Any]]) -> events.Told:
 
 
 def _copied(selection: Selection) -> events.Told:
-    return events.Copied, {
-        "child": selection.child,
-        "parent": selection.parent,
-        "reason": selection.reason,
-        "before": selection.before,
-        "after": selection.after,
-    }
+    return events.Copied, msgspec.structs.asdict(selection)

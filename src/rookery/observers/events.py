@@ -98,12 +98,14 @@ class Population(_Event, frozen=True, tag="population"):
 
 
 class Copied(_Event, frozen=True, tag="copied"):
-    """A member became a copy of another, and its hyperparameters changed."""
+    """A member became a copy of another, each at so many of its own steps, and its hyperparameters changed."""
 
     generation: int
     steps: int
     child: int
     parent: int
+    at: int
+    parent_at: int
     reason: str
     before: dict[str, float]
     after: dict[str, float]

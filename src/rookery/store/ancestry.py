@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rookery.errors import UserError
-from rookery.observers.events import Copied
 from rookery.store.events import History
 
 
@@ -22,13 +21,17 @@ class Stretch(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """A member became a copy of another, each at so many of its own steps."""
+    """A member became a copy of another, each at so many of its own steps.
+
+    `source` is who had learned what was copied: the parent, or whom that one had just become a copy of.
+    """
 
     child: int
-    parent: int
-    generation: int
     at: int
+    parent: int
     parent_at: int
+    source: int
+    source_at: int
 
 
 class Families(NamedTuple):
@@ -38,31 +41,41 @@ class Families(NamedTuple):
     copies: list[Copy]
 
     @property
+    def everything(self) -> list[Stretch]:
+        """The stretches of all members."""
+        return [stretch for own in self.stretches.values() for stretch in own]
+
+    @property
     def best(self) -> int:
         """The member that earned most when it was last measured; of equals the first."""
         return max(self.stretches, key=lambda member: (self.stretches[member][-1].score, -member))
 
-    def line(self, member: int) -> list[Stretch]:
-        """What made a member what it is: the stretches of its ancestors and its own, the oldest first."""
+    def line(self, member: int, until: int | None = None) -> tuple[list[Stretch], list[Copy]]:
+        """What made a member what it was when it was last measured, or after so many of its own steps.
+
+        That is stretches of its ancestors and its own, and the copies between them.
+        """
         found: list[Stretch] = []
-        until = self.stretches[member][-1].generation
-        while own := [stretch for stretch in self.stretches[member] if stretch.generation <= until]:
-            origin = self._origin(member, own[-1].generation)
-            since = origin.generation if origin else -1
-            found += reversed([stretch for stretch in own if stretch.generation > since])
+        copies: list[Copy] = []
+        until = self.stretches[member][-1].last if until is None else until
+        while own := [stretch for stretch in self.stretches[member] if stretch.last <= until]:
+            origin = self._origin(member, own[-1])
+            since = origin.at if origin else 0
+            found += reversed([stretch for stretch in own if stretch.first >= since])
             if origin is None:
                 break
-            member, until = origin.parent, origin.generation
-        return found[::-1]
+            copies.append(origin)
+            member, until = origin.source, origin.source_at
+        return found[::-1], copies[::-1]
 
-    def _origin(self, member: int, until: int) -> Copy | None:
-        """How a member came to what it did in the stretch that ended with this generation."""
-        made = [copy for copy in self.copies if copy.child == member and copy.generation < until]
+    def _origin(self, member: int, stretch: Stretch) -> Copy | None:
+        """How a member came to where a stretch of it began."""
+        made = [copy for copy in self.copies if copy.child == member and copy.at <= stretch.first]
         return made[-1] if made else None
 
 
-def families(name: str, history: History) -> Families:
-    """The population of a run; a run that has none is an error."""
+def families(name: str, history: History, together: bool) -> Families:
+    """The population of a run; a run that has none is an error. `together`: selections are made all at once."""
     if not history.populations:
         unless = "no generation of it is finished" if not history.generations else "its algorithm is not pbt"
         raise UserError(f"there is no population to see in run '{name}': {unless}")
@@ -71,10 +84,8 @@ def families(name: str, history: History) -> Families:
         for row in event.members:
             own = stretches.setdefault(row.id, [])
             first = own[-1].last if own else 0
-            if row.steps > first or not own:  # otherwise it was not measured again
-                values = row.hyperparameters
-                own.append(Stretch(row.id, event.generation, first, row.steps, row.score, values))
-    return Families(stretches, [_copy(event, stretches) for event in history.copied])
+            own.append(Stretch(row.id, event.generation, first, row.steps, row.score, row.hyperparameters))
+    return Families(stretches, _copies(history, together))
 
 
 def schedule(line: Sequence[Stretch], names: Sequence[str]) -> list[tuple[int, dict[str, float]]]:
@@ -89,9 +100,13 @@ def schedule(line: Sequence[Stretch], names: Sequence[str]) -> list[tuple[int, d
     return found
 
 
-def _copy(event: Copied, stretches: Mapping[int, Sequence[Stretch]]) -> Copy:
-    at, parent_at = (
-        max((s.last for s in stretches.get(member, ()) if s.generation <= event.generation), default=0)
-        for member in (event.child, event.parent)
-    )
-    return Copy(event.child, event.parent, event.generation, at, parent_at)
+def _copies(history: History, together: bool) -> list[Copy]:
+    """All copies in their order. One after the other, a copy of a fresh copy is one of whom that one copied."""
+    found: list[Copy] = []
+    for event in history.copied:
+        source, source_at = event.parent, event.parent_at
+        if not together:
+            fresh = [copy for copy in found if (copy.child, copy.at) == (source, source_at)]
+            source, source_at = (fresh[-1].source, fresh[-1].source_at) if fresh else (source, source_at)
+        found.append(Copy(event.child, event.at, event.parent, event.parent_at, source, source_at))
+    return found

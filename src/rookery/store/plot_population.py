@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from rookery.errors import UserError
-from rookery.store.ancestry import Families, Stretch
+from rookery.store.ancestry import Copy, Families, Stretch
 from rookery.store.picture import COLOURS, FAINT, INK, picture, verbatim
 
 if TYPE_CHECKING:
@@ -49,15 +48,15 @@ def _lineage(run: PlottedPopulation, out: Path) -> None:
     """A row for each member, coloured by its score; arrows lead from parents to their copies."""
     families = run.families
     rows = {member: row for row, member in enumerate(sorted(families.stretches))}
-    everything = [stretch for own in families.stretches.values() for stretch in own]
+    everything = families.everything
     with picture(out, height=1.5 + (0.16 if len(rows) > _MANY else 0.3) * len(rows)) as figure:
         axes = figure.subplots()
-        line = families.line(families.best)
+        line, led = families.line(families.best)
         axes.add_collection(_bars(line, rows, colors=INK, linewidths=9, zorder=1))
         scores = np.array([stretch.score for stretch in everything])
         coloured = _bars(everything, rows, array=scores, cmap="viridis", linewidths=5, zorder=2)
         axes.add_collection(coloured)
-        _arrows(axes, families, line, rows)
+        _arrows(axes, families.copies, led, rows)
         figure.colorbar(coloured, ax=axes, label="score", pad=0.02, aspect=30)
         every = max(1, len(rows) // 20)
         axes.set_yticks(list(rows.values())[::every], [str(member) for member in list(rows)[::every]])
@@ -68,11 +67,10 @@ def _lineage(run: PlottedPopulation, out: Path) -> None:
         _along_steps(axes, everything)
 
 
-def _arrows(axes: Axes, families: Families, line: Sequence[Stretch], rows: Mapping[int, int]) -> None:
-    """One for each copy; those of the line are darker."""
-    ours = {(older.member, younger.member, older.generation) for older, younger in pairwise(line)}
-    for copy in families.copies:
-        within = (copy.parent, copy.child, copy.generation) in ours
+def _arrows(axes: Axes, copies: Sequence[Copy], led: Sequence[Copy], rows: Mapping[int, int]) -> None:
+    """One for each copy; those that led to the best member are darker."""
+    for copy in copies:
+        within = copy in led
         axes.annotate(
             "",
             (copy.at, rows[copy.child]),
@@ -93,7 +91,7 @@ def _schedules(run: PlottedPopulation, out: Path) -> None:
     if not run.scales:
         raise UserError(f"no hyperparameter of run '{run.name}' varies: none was given as a range")
     families = run.families
-    line = families.line(families.best)
+    line, _ = families.line(families.best)
     columns = 1 if len(run.scales) == 1 else 2
     rows = -(-len(run.scales) // columns)
     with picture(out, width=7.2 if columns == 1 else 9.6, height=1.0 + 2.6 * rows) as figure:
@@ -105,7 +103,7 @@ def _schedules(run: PlottedPopulation, out: Path) -> None:
             axes.set_yscale(scale)
             axes.set_title(name, loc="left", fontsize=10.5)
             axes.grid(axis="y")
-            _along_steps(axes, [stretch for own in families.stretches.values() for stretch in own])
+            _along_steps(axes, families.everything)
         for axes in panels[len(run.scales) :]:
             axes.set_axis_off()
         _legend(figure, {f"the line of the best member, {families.best}": COLOURS[0], "each member": FAINT})
@@ -115,9 +113,8 @@ def _population(run: PlottedPopulation, out: Path) -> None:
     """What each member earned, and the best and the median of them."""
     families = run.families
     by_generation: dict[int, list[Stretch]] = {}
-    for own in families.stretches.values():
-        for stretch in own:
-            by_generation.setdefault(stretch.generation, []).append(stretch)
+    for stretch in families.everything:
+        by_generation.setdefault(stretch.generation, []).append(stretch)
     together = [by_generation[generation] for generation in sorted(by_generation)]
     places = [np.mean([stretch.last for stretch in measured]) for measured in together]
     with picture(out) as figure:
@@ -136,7 +133,7 @@ def _population(run: PlottedPopulation, out: Path) -> None:
             axes.plot(places, scores, color=colour, linewidth=_BOLD, marker="." if len(scores) == 1 else "")
         axes.set_ylabel("score")
         axes.grid(axis="y")
-        _along_steps(axes, [stretch for measured in together for stretch in measured])
+        _along_steps(axes, families.everything)
         _legend(figure, {"best": COLOURS[0], "median": COLOURS[1], "each member": FAINT})
 
 

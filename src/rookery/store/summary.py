@@ -76,8 +76,9 @@ def plotted_population(run: RunDirectory) -> PlottedPopulation:
     """A run's population as its plots want it."""
     flat = _flat(_written(run))
     ranges = [path.removesuffix(".scale") for path in flat if path.endswith(".scale")]
-    scales = {path.rpartition(".")[2]: flat[f"{path}.scale"] for path in ranges if f"{path}.low" in flat}
-    return PlottedPopulation(run.name, families(run.name, read_history(run)), scales)
+    scales = {path.removeprefix(_LEARNER): flat[f"{path}.scale"] for path in ranges if f"{path}.low" in flat}
+    together = flat.get("algorithm.mode") == "sync"
+    return PlottedPopulation(run.name, families(run.name, read_history(run), together), scales)
 
 
 def print_table(summaries: list[Summary]) -> None:
@@ -107,6 +108,7 @@ def print_details(summary: Summary, genome: str, experiment: str) -> None:
 
 # What does not make two runs different experiments.
 _APART = ("seed", "description", "engine.", "checkpoint.", "stop.")
+_LEARNER = "algorithm.learner."  # before the name of a hyperparameter
 _LABEL = 24  # letters of a value in a label
 
 

@@ -59,7 +59,7 @@ clean: ## Remove the venvs, the caches and what was built; runs are kept
 # What is installed, and since when: a stamp is renewed when the packages asked for have changed.
 $(VENV)/.base: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing Rookery into $(VENV) ..."
-	@$(VENV)/bin/python $(PIP_INSTALL) -c constraints.txt -e .
+	@$(VENV)/bin/python $(PIP_INSTALL) -c constraints.txt -e ".[learn]"
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -61,25 +61,28 @@ class Member(AnyMember, frozen=True, eq=False, kw_only=True):
         rewards = parent.rewards
         if rewards is not None and self.rewards is not None:
             rewards = replace(rewards, running=self.rewards.running)
-        return replace(
+        own = replace(
             parent,
             id=self.id,
             age=self.age,
             rewards=rewards,
-            worlds=self._worlds_for(parent.hyperparameters),
+            worlds=self.worlds,
             steps=self.steps,
             episodes=self.episodes,
         )
+        return own._in_worlds_of(self.hyperparameters)
 
     def changed(self, values: Mapping[str, float]) -> Member:
         """This member with other hyperparameters; where they change its environment, it goes on in new ones."""
-        new = {**self.hyperparameters, **values}
-        return replace(self, hyperparameters=new, worlds=self._worlds_for(new))
+        changed = replace(self, hyperparameters={**self.hyperparameters, **values})
+        return changed._in_worlds_of(self.hyperparameters)
 
-    def _worlds_for(self, hyperparameters: Mapping[str, float]) -> Worlds:
+    def _in_worlds_of(self, hyperparameters: Mapping[str, float]) -> Member:
+        """This member, whose environments are those of some hyperparameters; in new ones where its own differ."""
         if all(hyperparameters.get(name) == self.hyperparameters.get(name) for name in self.VARIES):
-            return self.worlds
-        return Worlds(self.age, (), tuple(np.zeros_like(part) for part in self.worlds.carry))
+            return self
+        worlds = Worlds(self.age, (), tuple(np.zeros_like(part) for part in self.worlds.carry))
+        return replace(self, worlds=worlds, rewards=self.rewards.interrupted() if self.rewards else None)
 
 
 class Actor(msgspec.Struct, frozen=True, eq=False):

@@ -95,7 +95,7 @@ def _schedules(run: PlottedPopulation, out: Path) -> None:
     columns = 1 if len(run.scales) == 1 else 2
     rows = -(-len(run.scales) // columns)
     with picture(out, width=7.2 if columns == 1 else 9.6, height=1.0 + 2.6 * rows) as figure:
-        panels = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
+        panels = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes, (name, scale) in zip(panels, run.scales.items(), strict=False):
             for own in families.stretches.values():
                 axes.plot(*_steps(own, name), color=FAINT, alpha=0.5, linewidth=_THIN)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from rookery.envs import Env
 from rookery.learning.ppo import PPOState
+from rookery.learning.trainer import Trainer
 from rookery.policies import LSTM, MLP, Network
 from rookery.store.codec import decode, encode
 from tests.learning.members import CARTPOLE, SMALL, School, stacked
@@ -83,3 +84,24 @@ def test_the_best_member_is_deployed() -> None:
     assert state.best.id == best
     assert school.state.best.id == 0, "before there is anything to tell them apart by"
     school.close()
+
+
+def test_members_as_an_axis_of_one_execution_learn_what_they_learn_apart() -> None:
+    """As on an accelerator: to float tolerance, since sums may be taken in another order."""
+    school = School(population=3, kl_stop=0.5)
+    state = school.ppo.begin(school.state)
+    trajectories = school.collect(state)
+    apart = [school.learn(state, place, trajectory) for place, trajectory in enumerate(trajectories)]
+    trainer = Trainer(school.ppo, school.model, 1, together=True)
+    futures = [
+        trainer.start(state.seed, member, trajectory, None)
+        for member, trajectory in zip(state.members, trajectories, strict=True)
+    ]
+    trainer.go()
+    together = [future.result(60) for future in futures]
+    trainer.close()
+    school.close()
+    for one, other in zip(apart, together, strict=True):
+        np.testing.assert_allclose(one.parameters, other.parameters, atol=2e-5)
+        assert one.count == other.count > 0
+        assert one.metrics == pytest.approx(other.metrics, rel=1e-2, abs=1e-4)

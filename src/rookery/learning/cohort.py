@@ -43,6 +43,7 @@ class Cohort:
             actor = state.older[0][place] if state.older else None
             found[place] = trajectory
             under_way[place] = self.trainer.start(state.seed, state.members[place], trajectory, actor)
+        self.trainer.go()
         trajectories = [found[place] for place in range(len(found))]
         if self.ppo.staleness:
             following = self.ppo.begin(self._advanced(state, state.members, trajectories))

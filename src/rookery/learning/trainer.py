@@ -1,15 +1,15 @@
-"""Updates of many members: one compiled program, each member an execution of it, as many at a time as cores.
+"""Updates of many members by one compiled program.
 
-Members side by side are faster here than members as an axis of one execution: XLA runs small products on one core.
-On an accelerator it is the other way round, and members become an axis.
+On a CPU each member is an execution of it, as many at a time as cores: XLA runs small products on one core, so
+that members as an axis would use no other. On an accelerator it is the other way round: members become an axis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rookery.errors import RookeryError
 from rookery.learning.ppo import PPO, Actor, Member
+from rookery.learning.rewards import RewardMoments
 from rookery.learning.update import METRICS, Batch, Optimised, Shape, Stale, make_update
 from rookery.policies.actor_critic import ActorCritic
 from rookery.policies.xla import compiler_options
@@ -27,11 +28,22 @@ from rookery.rollout.collect import Trajectory
 _ORDER = ("explained_variance", "kl", "clipped", "entropy", "value_loss", "policy_loss", "gradient_norm")
 
 
-class Trainer:
-    """Holds the program, and the threads that it runs in."""
+class _Exercise(NamedTuple):
+    """An update that is to be made: whose, by what, and all that the program is given."""
 
-    def __init__(self, ppo: PPO, model: ActorCritic, threads: int) -> None:
+    member: Member
+    trajectory: Trajectory
+    settings: dict[str, float]
+    rewards: RewardMoments | None
+    arguments: tuple[Any, ...]
+
+
+class Trainer:
+    """Holds the program, and the threads that it runs in. `together` makes members an axis of one execution."""
+
+    def __init__(self, ppo: PPO, model: ActorCritic, threads: int, together: bool | None = None) -> None:
         self.ppo, self.model = ppo, model
+        self.together = jax.default_backend() != "cpu" if together is None else together
         normaliser = model.network.normaliser
         shape = Shape(
             minibatch=ppo.minibatch,
@@ -43,16 +55,47 @@ class Trainer:
             clip_observations=normaliser.clip if normaliser else None,
         )
         options = compiler_options() if model.images else {}
-        self.program: Callable[..., Any] = jax.jit(make_update(model, shape), compiler_options=options)
+        update = make_update(model, shape)
+        self.program: Callable[..., Any] = jax.jit(update, compiler_options=options)
+        self.program_for_all: Callable[..., Any] = jax.jit(jax.vmap(update), compiler_options=options)
         self.compiling, self.compiled = Lock(), False
+        self.waiting: list[tuple[_Exercise, Future[Member]]] = []
         self.pool = ThreadPoolExecutor(threads, "update")
 
     def start(self, seed: int, member: Member, trajectory: Trajectory, actor: Actor | None) -> Future[Member]:
-        """An update of a member by its rollout, on its way."""
-        return self.pool.submit(self.update, seed, member, trajectory, actor)
+        """An update of a member by its rollout: on its way at once, or when `go` says that all are there."""
+        if not self.together:
+            return self.pool.submit(self.update, seed, member, trajectory, actor)
+        future: Future[Member] = Future()
+        self.waiting.append((self._exercise(seed, member, trajectory, actor), future))
+        return future
+
+    def go(self) -> None:
+        """Make the updates that wait for each other."""
+        waiting, self.waiting = self.waiting, []
+        if waiting:
+            self.pool.submit(self._update_all, waiting)
 
     def update(self, seed: int, member: Member, trajectory: Trajectory, actor: Actor | None) -> Member:
         """The member after an update; `actor` is the older policy that collected, where that was not its own."""
+        exercise = self._exercise(seed, member, trajectory, actor)
+        return _learned(exercise, *self._run(*exercise.arguments))
+
+    def _update_all(self, waiting: Sequence[tuple[_Exercise, Future[Member]]]) -> None:
+        """All updates in one execution."""
+        try:
+            exercises = [exercise for exercise, _ in waiting]
+            stacked = jax.tree.map(lambda *parts: np.stack(parts), *(each.arguments for each in exercises))
+            found, told = jax.device_get(self.program_for_all(*stacked))
+            for place, (exercise, future) in enumerate(waiting):
+                own = jax.tree.map(lambda part, place=place: part[place], found)
+                future.set_result(_learned(exercise, own, told[place]))
+        except Exception as error:  # noqa: BLE001  (whoever waits for a member is told)
+            for _, future in waiting:
+                if not future.done():
+                    future.set_exception(error)
+
+    def _exercise(self, seed: int, member: Member, trajectory: Trajectory, actor: Actor | None) -> _Exercise:
         settings = self.ppo.settings(member)
         order = self.ppo.order(seed, member, self.model.recurrent)
         rewards, moments = trajectory.rewards, member.rewards
@@ -74,20 +117,8 @@ class Trainer:
             stale = Stale(actor.parameters, *self._moments(actor), trajectory.carry)
         optimised = Optimised(member.parameters, member.mean, member.square, np.float32(member.count))
         values = {name: np.float32(value) for name, value in settings.items()}
-        found, told = self._run(optimised, batch, self._moments(member), stale, order, values)
-        metrics = dict(zip((*METRICS, "explained_variance"), np.asarray(told).tolist(), strict=True))
-        parameters = np.asarray(found.parameters)
-        if not (np.isfinite(parameters).all() and np.isfinite(told).all()):
-            raise RookeryError(_diagnosis(member, trajectory, "the update is not a number", metrics))
-        return replace(
-            member,
-            parameters=parameters,
-            mean=np.asarray(found.mean),
-            square=np.asarray(found.square),
-            count=int(found.count),
-            rewards=moments,
-            metrics={name: metrics[name] for name in _ORDER} | {"lr": settings["lr"]},
-        )
+        arguments = (optimised, batch, self._moments(member), stale, order, values)
+        return _Exercise(member, trajectory, settings, moments, arguments)
 
     def _run(self, *arguments: Any) -> tuple[Optimised, Any]:
         """The program's answer; whoever comes first compiles it, and the others wait for that."""
@@ -106,6 +137,24 @@ class Trainer:
         """Mean and standard deviation of the observations, as the policy is shown them."""
         scaling = self.model.policy.scaling(of.moments)
         return (np.float32(0), np.float32(1)) if scaling is None else (scaling.mean, scaling.std)
+
+
+def _learned(exercise: _Exercise, found: Optimised, told: Any) -> Member:
+    """The member after its update, unless that came to nothing that is a number."""
+    told, parameters = np.asarray(told), np.asarray(found.parameters)
+    metrics = dict(zip((*METRICS, "explained_variance"), told.tolist(), strict=True))
+    if not (np.isfinite(parameters).all() and np.isfinite(told).all()):
+        member, trajectory = exercise.member, exercise.trajectory
+        raise RookeryError(_diagnosis(member, trajectory, "the update is not a number", metrics))
+    return replace(
+        exercise.member,
+        parameters=parameters,
+        mean=np.asarray(found.mean),
+        square=np.asarray(found.square),
+        count=int(found.count),
+        rewards=exercise.rewards,
+        metrics={name: metrics[name] for name in _ORDER} | {"lr": exercise.settings["lr"]},
+    )
 
 
 def _diagnosis(

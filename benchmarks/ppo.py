@@ -15,7 +15,7 @@ ENVIRONMENTS = {"cartpole-ppo": 64, "lander-ppo": 64, "pendulum-ppo": 128, "half
 SETTINGS = (Setting(4096, epochs=10, minibatch=64), Setting(4096, epochs=6, minibatch=256))
 STEPS = 400_000
 PEER_STEPS = 40_960
-ROUNDS = 3
+ROUNDS = 2
 
 
 def measure() -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.solve import solve
 
-SEEDS = {"cartpole-ppo": 5, "lander-ppo": 3}
+SEEDS = {"cartpole-ppo": 5, "lander-ppo": 5, "pendulum-ppo": 3, "halfcheetah-ppo": 1}
 
 
 def measure() -> list[dict[str, Any]]:

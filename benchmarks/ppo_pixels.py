@@ -13,14 +13,14 @@ from rookery.experiment import load_experiment
 PRESET = "bigfish-ppo"
 ENVIRONMENTS = 64
 SETTING = Setting(ENVIRONMENTS * 256, epochs=3, minibatch=2048)
-STEPS = 4 * SETTING.rollout
+STEPS = 3 * SETTING.rollout
 PEER_STEPS = 2 * SETTING.rollout
-ROUNDS = 3
+ROUNDS = 2
 
 
 def measure() -> list[dict[str, Any]]:
     """One row."""
-    env = load_experiment(PRESET).env.id
+    env = load_experiment(PRESET).env.by_id.id
     options = {"env": env, "policy": "CnnPolicy", "envs": ENVIRONMENTS, "steps": PEER_STEPS, **SETTING._asdict()}
     ours = [PRESET, "policy.type=nature", *changes(SETTING, ENVIRONMENTS, STEPS)]
     common = {"env": env, "epochs": SETTING.epochs, "minibatch": SETTING.minibatch}

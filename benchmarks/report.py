@@ -147,9 +147,11 @@ def _learners() -> dict[str, tuple[str, str]]:
             "ppo_pixels",
             lambda found: _slashed(found, "ratio"),
         ),
-        "from a cold process to a solved problem, compilation included: `cartpole-ppo`, `lander-ppo`": (
+        "from a cold process to the end, compilation included; median": (
             "ppo_learning",
-            lambda found: " and ".join(f"median {row['median_seconds']} s" for row in found),
+            lambda found: ", ".join(
+                f"`{row['preset']}` ({row['target']:g}) {row['median_seconds']} s" for row in found
+            ),
         ),
         "wall time of eight members over that of one: `cartpole-ppo`, `lander-ppo`": (
             "ppo_members",

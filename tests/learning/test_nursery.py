@@ -98,7 +98,6 @@ def place() -> Iterator[Place]:
             normalise_advantages=True,
             clip_values=True,
             stop_at_kl=True,
-            stale=False,
             clip_observations=Normaliser().clip,
         )
         yield Place(here, there, jax.jit(make_update(here.collector.model, shape)))

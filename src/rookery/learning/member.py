@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from rookery.envs import Env
 from rookery.evolution.strategy import Source
+from rookery.genomes import NO_LINEAGE, Lineage
 from rookery.policies import Moments, PolicySpec
 
 ENV_GENES = ("env.reward_scale", "env.max_steps", "env.action_repeat")  # which members may differ in
@@ -43,8 +46,20 @@ class Raised(msgspec.Struct, Generic[M], frozen=True, eq=False):
     member: M
     earned: tuple[float, ...]
     steps: int
-    measured: int
     times: dict[str, float]
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """A learner whose agents are whole vectors: they come from no centre and descend from nobody."""
+
+    def centre(self, state: Any) -> NDArray[np.float32]:
+        """Nothing is made from a centre."""
+        del state
+        return np.zeros(0, np.float32)
+
+    def lineage(self, state: Any) -> Lineage:
+        del state
+        return NO_LINEAGE
 
 
 class Learner(Source[S], Protocol[S]):

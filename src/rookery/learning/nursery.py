@@ -101,7 +101,6 @@ class Nursery(Worker):
             member=member,
             earned=tuple(earned / self.env.reward_scale for earned in result.returns),
             steps=member.steps - before,
-            measured=result.steps,
             times={**times, "measure": measuring},
         )
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from rookery.envs import Env, arena
 from rookery.errors import UserError, did_you_mean
-from rookery.genomes import NO_LINEAGE, Genome, Lineage, Vector
-from rookery.learning.member import ENV_GENES, AnyMember, M
+from rookery.genomes import Genome, Vector
+from rookery.learning.member import ENV_GENES, AnyMember, M, Whole
 from rookery.learning.rewards import RewardMoments
 from rookery.policies import Moments, PolicySpec
 from rookery.policies.actor_critic import ActorCritic, Sharing
@@ -106,7 +106,7 @@ class PPOState(msgspec.Struct, frozen=True, eq=False, tag="ppo"):
         return max(self.members, key=lambda m: -np.inf if m.score is None else m.score)
 
 
-class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="ppo"):
+class PPO(Whole, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="ppo"):
     """Proximal policy optimisation, for one member or many."""
 
     population: Annotated[int, Meta(ge=1, description="members, each with everything of its own")] = 1
@@ -320,15 +320,6 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     def champion(self, state: PPOState) -> Genome:
         """The best member's policy."""
         return Vector(state.best.parameters[: state.policy_size])
-
-    def centre(self, state: PPOState) -> NDArray[np.float32]:
-        """Nothing is made from a centre."""
-        del state
-        return np.zeros(0, np.float32)
-
-    def lineage(self, state: PPOState) -> Lineage:
-        del state
-        return NO_LINEAGE
 
     def telemetry(self, state: PPOState) -> dict[str, float]:
         """The means over the members of what their updates told."""

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from rookery.envs import Env
 from rookery.errors import UserError
-from rookery.genomes import NO_LINEAGE, Genome, Lineage, Vector
-from rookery.learning.member import ENV_GENES, AnyMember
+from rookery.genomes import Genome, Vector
+from rookery.learning.member import ENV_GENES, AnyMember, Whole
 from rookery.learning.ppo import Actor
 from rookery.policies import PolicySpec
 
@@ -72,7 +72,7 @@ class SB3State(msgspec.Struct, frozen=True, eq=False, tag="sb3"):
 
 
 class SB3(
-    msgspec.Struct,
+    Whole,
     frozen=True,
     kw_only=True,
     forbid_unknown_fields=True,
@@ -215,15 +215,6 @@ class SB3(
     def champion(self, state: SB3State) -> Genome:
         """The policy of the first member, which is the one that counts; empty before it is born."""
         return Vector(deployed(state.members[0]))
-
-    def centre(self, state: SB3State) -> NDArray[np.float32]:
-        """Nothing is made from a centre."""
-        del state
-        return np.zeros(0, np.float32)
-
-    def lineage(self, state: SB3State) -> Lineage:
-        del state
-        return NO_LINEAGE
 
     def telemetry(self, state: SB3State) -> dict[str, float]:
         """The means over the members of what their updates told."""

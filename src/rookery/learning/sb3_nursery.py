@@ -96,7 +96,6 @@ class SB3Nursery(SB3Evaluator):
             member=learned,
             earned=tuple(earned / self.env.reward_scale for earned in result.returns),
             steps=learned.steps - member.steps,
-            measured=result.steps,
             times={**times, "measure": time.perf_counter() - began - seconds},
         )
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from rookery.envs import Env, arena
 from rookery.envs.spec import Continuous
 from rookery.errors import RookeryError, UserError
-from rookery.genomes import NO_LINEAGE, Genome, Lineage, Vector
-from rookery.learning.member import AnyMember, Raised
+from rookery.genomes import Genome, Vector
+from rookery.learning.member import AnyMember, Raised, Whole
 from rookery.learning.ppo import apply_hyperparameters
 from rookery.policies import PolicySpec
 from rookery.policies.vector import VectorPolicy
@@ -47,7 +47,7 @@ class ToyState(msgspec.Struct, frozen=True, eq=False, tag="toy"):
     members: tuple[ToyMember, ...]
 
 
-class Toy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="toy"):
+class Toy(Whole, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="toy"):
     """The toy model of population-based training: points that climb a bent slope."""
 
     population: Annotated[int, Meta(ge=1, description="points")] = 2
@@ -91,15 +91,6 @@ class Toy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     def champion(self, state: ToyState) -> Genome:
         """The first member's point."""
         return Vector(state.members[0].parameters)
-
-    def centre(self, state: ToyState) -> NDArray[np.float32]:
-        """Nothing is made from a centre."""
-        del state
-        return np.zeros(0, np.float32)
-
-    def lineage(self, state: ToyState) -> Lineage:
-        del state
-        return NO_LINEAGE
 
     def telemetry(self, state: ToyState) -> dict[str, float]:
         """Where the members are, on average."""
@@ -151,6 +142,5 @@ class ToyNursery(Evaluator):
             member=member,
             earned=tuple(earned / self.env.reward_scale for earned in result.returns),
             steps=steps,
-            measured=result.steps,
             times=times | {"measure": time.perf_counter() - climbed},
         )

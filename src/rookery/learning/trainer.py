@@ -51,7 +51,6 @@ class Trainer:
             normalise_advantages=ppo.normalise_advantages,
             clip_values=ppo.clip_value is not None,
             stop_at_kl=ppo.kl_stop is not None,
-            stale=ppo.staleness > 0,
             clip_observations=normaliser.clip if normaliser else None,
         )
         options = compiler_options() if model.images else {}

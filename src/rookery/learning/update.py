@@ -30,7 +30,6 @@ class Shape(NamedTuple):
     normalise_advantages: bool
     clip_values: bool
     stop_at_kl: bool
-    stale: bool
     clip_observations: float | None  # None: observations are not scaled
 
 
